@@ -1,0 +1,134 @@
+"""Everything that depends on the hardware: device, precision, memory, random state."""
+
+import ctypes
+import os
+import sys
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from aiayn.config import Precision
+from aiayn.errors import UsageError
+
+OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory")
+"""What torch says on the CPU and on MPS, where it raises a plain RuntimeError."""
+
+TURN = 5e-4
+"""Seconds that a thread of Python may keep the others waiting: a tenth of the usual."""
+MALLOC_KEEP = ((-1, 1 << 30), (-2, 1 << 26), (-3, 1 << 30))
+"""glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD: freed pages stay with the process."""
+
+
+def choose_device(name: str, *, local_rank: int = 0) -> torch.device:
+    """Return the device of that name; auto: CUDA, else MPS, else the CPU."""
+    found = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        name = next(device for device, there in found.items() if there)
+    if name not in found:
+        raise UsageError(
+            f"there is no device {name!r}", fix="choose one of auto, cpu, cuda and mps"
+        )
+    if not found[name]:
+        raise UsageError(f"torch finds no {name} device here", fix="pass --device auto or cpu")
+    return torch.device(name, local_rank) if name == "cuda" else torch.device(name)
+
+
+def prepare_device(device: torch.device) -> None:
+    """Set what makes the device fast without changing what it computes beyond rounding."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.set_float32_matmul_precision("high")
+    elif sys.platform == "linux":
+        # Activations are large blocks that come and go: handing them back to the system after
+        # each use costs a tenth of the time on the CPU.
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", lambda option, value: 0)
+        for option, value in MALLOC_KEEP:
+            mallopt(option, value)
+
+
+def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
+    """Return the type that matrix products run in; auto: bfloat16 on a GPU that has it."""
+    if precision == "auto":
+        modern = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        return torch.bfloat16 if modern else torch.float32
+    if precision == "bfloat16" and device.type == "cpu" and _matrix_tiles_crash():
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
+    return {
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+    }[precision]
+
+
+def _matrix_tiles_crash() -> bool:
+    """Tell whether a bfloat16 product kills the process, by letting a child try one.
+
+    Some virtual machines announce the AMX instructions and then do not have them.
+    """
+    if not hasattr(os, "fork"):
+        return False
+    child = os.fork()
+    if child == 0:
+        torch.set_num_threads(1)
+        square = torch.ones(64, 64, dtype=torch.bfloat16)
+        os._exit(int(torch.mm(square, square)[0, 0] != 64))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+
+
+def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
+    """Return a context in which matrix products run in `dtype`."""
+    if dtype == torch.float32:
+        return nullcontext()
+    return torch.autocast(device.type, dtype)
+
+
+def seed_dropout(device: torch.device, seed: int) -> None:
+    """Start the random numbers that dropout draws on this device from a seed."""
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    elif device.type == "mps":
+        torch.mps.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+
+
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Tell whether an exception means that memory ran out."""
+    if isinstance(problem, torch.OutOfMemoryError | MemoryError):
+        return True
+    words = str(problem).lower()
+    return isinstance(problem, RuntimeError) and any(w in words for w in OUT_OF_MEMORY_WORDS)
+
+
+def free_memory(device: torch.device) -> None:
+    """Hand cached blocks back, so that a smaller piece of work finds room."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def peak_memory(device: torch.device) -> int:
+    """Return the most bytes that this process has used: of the GPU, or of main memory."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        with open("/proc/self/status") as status:  # noqa: PTH123  (a device file, not a path)
+            line = next(line for line in status if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    except (OSError, StopIteration):
+        return 0
+
+
+def share_cores(device: torch.device, threads: int) -> int:
+    """Return how many batches may run side by side; alone, a batch has all threads.
+
+    On a CPU, small matrix products of one thread each are faster side by side than one after
+    the other with all threads; what is Python of them has to take turns often.
+    """
+    sys.setswitchinterval(TURN)
+    if threads:
+        torch.set_num_threads(min(threads, os.cpu_count() or threads))
+    return torch.get_num_threads() if device.type == "cpu" else 1

@@ -1,0 +1,68 @@
+"""Errors that a user can act on: what was found, what was wanted, and the way out.
+
+AiaynError
+|-- UsageError        2  an option, a setting or a folder that does not fit
+|-- DataError         3  a file whose content does not fit
+|-- MemoryTooSmall    4  one sentence does not fit
+|-- Diverged          5  the loss or a gradient is not a number
+|-- OutsideBand       6  a score outside the band asked for
+|-- Stopped          75  stopped by a signal or a time limit, everything saved
+`-- Interrupted     130  stopped by Ctrl-C, everything saved
+
+Exit code 0 is done and 1 is a bug: anything that is not an AiaynError.
+"""
+
+from typing import ClassVar
+
+
+class AiaynError(Exception):
+    """A sentence that says what is wrong, and one that says what to do about it."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+
+
+class UsageError(AiaynError):
+    """The command line, a configuration file or a folder does not fit."""
+
+    exit_code = 2
+
+
+class DataError(AiaynError):
+    """The content of a file does not fit; the message names the file and the line."""
+
+    exit_code = 3
+
+
+class MemoryTooSmall(AiaynError):  # noqa: N818  (reads as the state it reports)
+    """Even the smallest piece of work does not fit in memory."""
+
+    exit_code = 4
+
+
+class Diverged(AiaynError):  # noqa: N818  (reads as the state it reports)
+    """Training produced a number that is not finite."""
+
+    exit_code = 5
+
+
+class OutsideBand(AiaynError):  # noqa: N818  (reads as the state it reports)
+    """A score lies outside the band that was asked for."""
+
+    exit_code = 6
+
+
+class Stopped(AiaynError):  # noqa: N818  (reads as the state it reports)
+    """Stopped early with everything saved; the same command goes on from there."""
+
+    exit_code = 75
+
+
+class Interrupted(Stopped):
+    """Ctrl-C with everything saved; the same command goes on from there."""
+
+    exit_code = 130
