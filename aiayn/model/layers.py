@@ -1,0 +1,114 @@
+"""The layers of figure 1: feed-forward network, residual connection, encoder, decoder.
+
+B sentences; L, S, T length; D d_model.
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from aiayn.config import Activation
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.dropout import dropout
+
+LAYER_NORM_EPSILON = 1e-6
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu_, "swish": F.silu}
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, equation 2."""
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation]
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = dropout
+        for linear in (self.w_1, self.w_2):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        """Apply the network to each position by itself."""
+        inner_BLF = dropout(self.activation(self.w_1(x_BLD)), self.dropout, self.training)
+        return cast(Tensor, self.w_2(inner_BLF))
+
+
+class AddAndNorm(nn.Module):
+    """LayerNorm(x + Dropout(Sublayer(x))): the paper's post-norm residual, section 5.4."""
+
+    def __init__(
+        self, d_model: int, dropout: float, *, epsilon: float = LAYER_NORM_EPSILON
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.norm = nn.LayerNorm(d_model, eps=epsilon)
+
+    def forward(self, x_BLD: Tensor, sublayer_BLD: Tensor) -> Tensor:
+        """Join the input of a sub-layer and its output."""
+        dropped_BLD = dropout(sublayer_BLD, self.dropout, self.training)
+        return cast(Tensor, self.norm(x_BLD + dropped_BLD))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network: the left half of figure 1."""
+
+    def __init__(
+        self,
+        self_attention: MultiHeadAttention,
+        feed_forward: FeedForward,
+        dropout: float,
+        *,
+        epsilon: float = LAYER_NORM_EPSILON,
+    ) -> None:
+        super().__init__()
+        d_model = feed_forward.w_1.in_features
+        self.self_attention = self_attention
+        self.add_1 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+        self.feed_forward = feed_forward
+        self.add_2 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+
+    def forward(self, x_BSD: Tensor, allowed: Tensor | None) -> Tensor:
+        """Apply both sub-layers; `allowed` hides the padding of the source."""
+        x_BSD = self.add_1(x_BSD, self.self_attention(x_BSD, x_BSD, allowed))
+        return cast(Tensor, self.add_2(x_BSD, self.feed_forward(x_BSD)))
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the encoder, feed-forward: the right half."""
+
+    def __init__(
+        self,
+        self_attention: MultiHeadAttention,
+        cross_attention: MultiHeadAttention,
+        feed_forward: FeedForward,
+        dropout: float,
+        *,
+        epsilon: float = LAYER_NORM_EPSILON,
+    ) -> None:
+        super().__init__()
+        d_model = feed_forward.w_1.in_features
+        self.self_attention = self_attention
+        self.add_1 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+        self.cross_attention = cross_attention
+        self.add_2 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+        self.feed_forward = feed_forward
+        self.add_3 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+
+    def forward(self, y_BTD: Tensor, memory_BSD: Tensor, allowed: Tensor | None) -> Tensor:
+        """Apply the three sub-layers; `allowed` hides the padding of the source.
+
+        Padding of the target stands at its end, where no earlier position looks.
+        """
+        y_BTD = self.add_1(y_BTD, self.self_attention(y_BTD, y_BTD, causal=True))
+        y_BTD = self.add_2(y_BTD, self.cross_attention(y_BTD, memory_BSD, allowed))
+        return cast(Tensor, self.add_3(y_BTD, self.feed_forward(y_BTD)))

@@ -1,0 +1,96 @@
+"""Position encodings: section 3.5, the layout of tensor2tensor, and row (E) of table 3."""
+
+import math
+from typing import Protocol, assert_never, cast
+
+import torch
+from torch import Tensor, nn
+
+from aiayn.config import Positions
+from aiayn.errors import DataError, UsageError
+
+
+class PositionEncoding(Protocol):
+    """What every kind of position encoding offers."""
+
+    limit: int | None
+    """Positions that exist; None: as many as are asked for."""
+
+    def __call__(self, start: int, stop: int) -> Tensor:
+        """Return the rows (stop - start, d_model) that are added to the embeddings."""
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same): 3.5."""
+    pos = torch.arange(length, dtype=torch.float64)[:, None]
+    two_i = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angle = pos / 10000 ** (two_i / d_model)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+
+def halves(length: int, d_model: int) -> Tensor:
+    """Return all sines, then all cosines, with wavelengths up to exactly 10000 * 2 pi.
+
+    This is how tensor2tensor and fairseq lay the signal out, for models that come from there.
+    """
+    pos = torch.arange(length, dtype=torch.float64)[:, None]
+    timescales = d_model // 2
+    j = torch.arange(timescales, dtype=torch.float64)
+    angle = pos * torch.exp(-j * math.log(10000) / max(timescales - 1, 1))
+    return torch.cat([angle.sin(), angle.cos()], dim=1)
+
+
+class FixedPositions(nn.Module):
+    """A signal that is computed, not learned; the table grows with what is asked for."""
+
+    limit = None
+
+    def __init__(self, d_model: int, kind: Positions) -> None:
+        super().__init__()
+        if d_model % 2:
+            raise UsageError(
+                f"model.d_model is {d_model}, and sine and cosine come in pairs",
+                fix="choose an even d_model, or model.positions=learned",
+            )
+        self.d_model = d_model
+        self.signal = halves if kind == "halves" else sinusoids
+        self.register_buffer("table", torch.empty(0, d_model), persistent=False)
+        self.table: Tensor
+
+    def forward(self, start: int, stop: int) -> Tensor:
+        """Return the rows of positions start to stop."""
+        if stop > self.table.size(0):
+            rows = self.signal(max(256, 2 * stop), self.d_model)
+            self.table = rows.to(self.table)
+        return self.table[start:stop]
+
+
+class LearnedPositions(nn.Module):
+    """One learned vector a position: row (E) of table 3."""
+
+    def __init__(self, d_model: int, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+        # As the token embeddings: N(0, d_model^-0.5), times sqrt(d_model) when used.
+        self.scale = math.sqrt(d_model)
+        self.table = nn.Parameter(torch.randn(limit, d_model) / self.scale)
+
+    def forward(self, start: int, stop: int) -> Tensor:
+        """Return the rows of positions start to stop."""
+        if stop > self.limit:
+            raise DataError(
+                f"a sentence has {stop:,} tokens, and the model knows {self.limit:,} positions",
+                fix="cut the sentence, or train with model.positions=sinusoidal",
+            )
+        return self.table[start:stop] * self.scale
+
+
+def build_positions(kind: Positions, d_model: int, limit: int) -> PositionEncoding:
+    """Return the position encoding of that kind."""
+    match kind:
+        case "sinusoidal" | "halves":
+            return cast(PositionEncoding, FixedPositions(d_model, kind))
+        case "learned":
+            return cast(PositionEncoding, LearnedPositions(d_model, limit))
+        case _:
+            assert_never(kind)
