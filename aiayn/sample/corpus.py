@@ -1,0 +1,174 @@
+"""An English-German corpus made by rule: no data set is needed to try, test or measure aiayn.
+
+The corpus is one endless stream of sentences, made in chunks that depend on nothing but the
+seed and their number, so any number of processes gives the same bytes. A checksum of the
+English text decides whether a sentence is for training, validation or test: no sentence is ever
+in two parts.
+"""
+
+import hashlib
+import random
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from typing import IO
+
+from aiayn import console
+from aiayn.data.atomic import TEMPORARY, write_whole
+from aiayn.data.workers import map_in_order
+from aiayn.errors import UsageError
+from aiayn.sample.sentences import sentence
+
+PARTS = ("train", "valid", "test")
+LANGUAGES = ("en", "de")
+
+CHUNK_SENTENCES = 1024
+HELD_OUT_SHARE = 32
+"""One sentence in so many is for validation, and one for test."""
+PART_OF_REMAINDER = {0: "valid", 1: "test"}
+
+DEFAULT_HELD_OUT = 1000
+
+WORTH_A_PROCESS = 100_000
+"""Sentences that take longer to make than a process takes to start."""
+
+Pair = tuple[str, str]
+
+
+def part_of(english: str) -> str:
+    """Return the part that an English sentence belongs to, whatever the seed."""
+    return PART_OF_REMAINDER.get(zlib.crc32(english.encode()) % HELD_OUT_SHARE, "train")
+
+
+def make_chunk(seed: int, number: int) -> dict[str, list[Pair]]:
+    """Return the sentences of one chunk by the part that they belong to."""
+    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
+    # Of all that random offers, random() alone is promised to stay the same in every version.
+    draw = random.Random(int.from_bytes(digest, "big")).random
+    parts: dict[str, list[Pair]] = {part: [] for part in PARTS}
+    for _ in range(CHUNK_SENTENCES):
+        pair = sentence(draw)
+        parts[part_of(pair[0])].append(pair)
+    return parts
+
+
+def sample_pairs(number: int, seed: int) -> Iterator[Pair]:
+    """Yield the first training pairs of a seed: English, German."""
+    chunks = (make_chunk(seed, chunk)["train"] for chunk in count())
+    return islice((pair for pairs in chunks for pair in pairs), number)
+
+
+def write_sample(
+    folder: Path,
+    *,
+    pairs: int,
+    seed: int,
+    valid: int | None = None,
+    test: int | None = None,
+    workers: int = 1,
+    force: bool = False,
+) -> None:
+    """Write train, valid and test in English and German: six files, all whole or none.
+
+    Args:
+        folder: Where to write; made if it does not exist.
+        pairs: Training pairs. More of them begin with the same ones.
+        seed: Another seed, another corpus; but each sentence stays in its part.
+        valid: Validation pairs, none twice; 1,000 if not given, but not more than `pairs`.
+        test: Test pairs, likewise.
+        workers: Processes; they do not change the result.
+        force: Whether to replace files that are there already.
+    """
+    held_out = min(DEFAULT_HELD_OUT, pairs)
+    wanted = {
+        "train": pairs,
+        "valid": held_out if valid is None else valid,
+        "test": held_out if test is None else test,
+    }
+    paths = [folder / f"{part}.{language}" for part in PARTS for language in LANGUAGES]
+    _check(wanted, folder, paths, force=force)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            _write(paths, wanted, seed, workers)
+        finally:
+            for path in paths:
+                path.with_name(path.name + TEMPORARY).unlink(missing_ok=True)
+    except OSError as problem:
+        raise UsageError(
+            f"{problem.filename or folder} cannot be written: {problem.strerror}",
+            fix="name a folder that can be written and has room",
+        ) from None
+
+
+def _check(wanted: dict[str, int], folder: Path, paths: list[Path], *, force: bool) -> None:
+    for part, number in wanted.items():
+        if number < 1:
+            raise UsageError(f"{number} {part} pairs are asked for", fix="ask for 1 or more")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(
+            f"{folder} is a file, and a folder is wanted", fix="name another folder"
+        )
+    found = [path.name for path in paths if path.exists()]
+    if found and not force:
+        raise UsageError(
+            f"{folder} holds {', '.join(found)} already",
+            fix="pass --force to replace them, or name another folder",
+        )
+
+
+def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -> None:
+    candidates = max(wanted["train"], HELD_OUT_SHARE * max(wanted["valid"], wanted["test"]))
+    workers = min(workers, 1 + candidates // WORTH_A_PROCESS)
+    with ExitStack() as stack:
+        # A stack is left from its top: train.en gets its name first, test.de last.
+        files = [stack.enter_context(write_whole(path)) for path in reversed(paths)][::-1]
+        parts = {
+            part: _Part((files[2 * i], files[2 * i + 1]), wanted[part], held_out=i > 0)
+            for i, part in enumerate(PARTS)
+        }
+        chunks = stack.enter_context(closing(_chunks(seed, workers)))
+        advance = stack.enter_context(
+            console.progress("sample", total=wanted["train"], unit="pairs")
+        )
+        for chunk in chunks:
+            taken = {part: parts[part].take(pairs) for part, pairs in chunk.items()}
+            advance(taken["train"])
+            if all(part.written == part.wanted for part in parts.values()):
+                break
+
+
+def _chunks(seed: int, workers: int) -> Generator[dict[str, list[Pair]], None, None]:
+    yield from map_in_order(partial(make_chunk, seed), count(), workers=workers)
+
+
+class _Part:
+    """A part of the corpus on its way to its two files."""
+
+    def __init__(
+        self, files: tuple[IO[bytes], IO[bytes]], wanted: int, *, held_out: bool
+    ) -> None:
+        self.files = files
+        self.wanted = wanted
+        self.written = 0
+        self.held_out = held_out
+        self.seen: set[str] = set()
+
+    def take(self, pairs: list[Pair]) -> int:
+        """Write what is still wanted of the pairs, and return how many that are."""
+        if self.held_out:
+            pairs = [pair for pair in pairs if self._is_new(pair)]
+        pairs = pairs[: self.wanted - self.written]
+        for side, file in enumerate(self.files):
+            file.write("".join(f"{pair[side]}\n" for pair in pairs).encode())
+        self.written += len(pairs)
+        return len(pairs)
+
+    def _is_new(self, pair: Pair) -> bool:
+        if not self.seen.isdisjoint(pair):
+            return False
+        self.seen.update(pair)
+        return True
