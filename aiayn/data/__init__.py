@@ -1,0 +1,1 @@
+"""Text in, batches out; knows files, not networks."""

@@ -1,0 +1,125 @@
+"""A write is whole or absent: temporary file beside the target, fsync, rename."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from aiayn.errors import UsageError
+
+TEMPORARY = ".partial"
+"""What a file's name ends in while it is being written."""
+
+
+@contextmanager
+def write_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that appears under its name only when the block has ended well."""
+    require_place(path)
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    temporary.replace(path)
+    sync(path.parent)
+
+
+def require_place(path: Path) -> None:
+    """Refuse a path at which no file can be written."""
+    if path.is_dir():
+        raise UsageError(
+            f"{path} is a directory, and a file is wanted", fix="name a file in it"
+        )
+    if path.exists() and not path.is_file():
+        # A rename would put a plain file in the place of /dev/null.
+        raise UsageError(
+            f"{path} is no plain file", fix="use > instead, or choose another name"
+        )
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} does not exist", fix=f"mkdir -p {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{path.parent} may not be written to", fix="choose another place")
+
+
+class HashedFile:
+    """A file being written, and the sha256 of what it holds so far."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def write(self, content: bytes) -> None:
+        """Add to the file."""
+        self._file.write(content)
+        self._digest.update(content)
+
+    @property
+    def sha256(self) -> str:
+        """Return the sha256 of what was written."""
+        return self._digest.hexdigest()
+
+
+@contextmanager
+def write_hashed(path: Path) -> Iterator[HashedFile]:
+    """Open a file as `write_whole` does, and sum it up on the way."""
+    with write_whole(path) as file:
+        yield HashedFile(file)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a small file whole."""
+    with write_whole(path) as file:
+        file.write(content)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON document whole, for people to read too."""
+    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+@contextmanager
+def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Hand out a folder that appears under its name only when the block has ended well.
+
+    Args:
+        path: The name; an empty folder may stand there.
+        replace: Whether a folder that holds something gives way, too.
+    """
+    if path.is_file():
+        raise UsageError(f"{path} is a file, and a folder is wanted", fix="choose another name")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} does not exist", fix=f"mkdir -p {path.parent}")
+    if path.is_dir() and any(path.iterdir()) and not replace:
+        raise UsageError(f"{path} is not empty", fix="choose another folder with -o")
+    temporary = path.with_name(path.name + TEMPORARY)
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            sync(file)
+    except BaseException:
+        shutil.rmtree(temporary)
+        raise
+    if path.is_dir():
+        shutil.rmtree(path)
+    temporary.replace(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Make a file, or a rename in a folder, last through a power cut, where the system can."""
+    if os.name == "posix":
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,76 @@
+"""Sentence pairs side by side as tensors.
+
+B sentences; S, T source and target length; N target tokens laid end to end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from aiayn.data.vocabulary import PAD
+
+Ids = NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What goes through the network at once."""
+
+    source_BS: Tensor
+    target_BT: Tensor
+    places_N: Tensor
+    """Where the tokens that are not padding stand in the target, read row by row."""
+    gold_N: Tensor
+    """Those tokens."""
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens without padding."""
+        return self.gold_N.size(0)
+
+    @property
+    def rows(self) -> int:
+        """Sentence pairs."""
+        return self.source_BS.size(0)
+
+    @property
+    def padded_tokens(self) -> int:
+        """Tokens of the longer side, padding included."""
+        return max(self.source_BS.numel(), self.target_BT.numel())
+
+    def to(self, device: torch.device) -> "Batch":
+        """Return the batch on a device; the copy does not hold up the caller."""
+        parts = (self.source_BS, self.target_BT, self.places_N, self.gold_N)
+        if device.type == "cuda":
+            parts = tuple(part.pin_memory() for part in parts)  # type: ignore[assignment]
+        return Batch(*(part.to(device, non_blocking=True) for part in parts))
+
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """Return the upper and the lower rows as batches of their own."""
+        middle = self.rows // 2
+        first = batch_of(self.source_BS[:middle], self.target_BT[:middle])
+        return first, batch_of(self.source_BS[middle:], self.target_BT[middle:])
+
+
+def collate(pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
+    """Pad pairs of ids to rectangles."""
+    return batch_of(pad([source for source, _ in pairs]), pad([target for _, target in pairs]))
+
+
+def batch_of(source_BS: Tensor, target_BT: Tensor) -> Batch:
+    """Return a batch, with the target tokens laid end to end."""
+    places_N = (target_BT != PAD).flatten().nonzero().squeeze(1)
+    return Batch(source_BS, target_BT, places_N, target_BT.flatten()[places_N])
+
+
+def pad(sequences: Sequence[Ids] | Sequence[Sequence[int]]) -> Tensor:
+    """Return sequences of ids as one rectangle, filled up with padding."""
+    lengths = [len(sequence) for sequence in sequences]
+    rectangle = np.full((len(sequences), max(lengths)), PAD, dtype=np.int64)
+    for row, length, sequence in zip(rectangle, lengths, sequences, strict=True):
+        row[:length] = np.asarray(sequence)
+    return torch.from_numpy(rectangle)

@@ -1,0 +1,136 @@
+"""Plain text to token ids and back, on both sides, in one object that travels with a model.
+
+text -> pretokenize -> lower case -> subwords -> ids, EOS
+ids -> subwords -> undo the pretokenization -> text
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from aiayn.data.atomic import write_bytes, write_json
+from aiayn.data.pretokenize import Preparation
+from aiayn.data.settings import CodecSettings, Subword
+from aiayn.data.tabled import TabledVocabulary
+from aiayn.data.vocabulary import Vocabulary
+from aiayn.errors import DataError
+
+SETTINGS_FILE = "settings.json"
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Plain text to token ids and back, on both sides: what preprocess did, kept with a model.
+
+    `source` and `target` are the same object when the vocabulary is shared, or have the same
+    table.
+    """
+
+    source: Vocabulary
+    target: Vocabulary
+    settings: CodecSettings
+
+    @property
+    def shared(self) -> bool:
+        """Whether an id is the same piece on both sides: they may share one embedding."""
+        if self.source.table is None:
+            return self.source is self.target
+        return self.source.table == self.target.table
+
+    def encode_source(self, text: str) -> list[int]:
+        """Return the ids of a source text, ending in EOS."""
+        return self.encode_source_batch([text])[0]
+
+    def encode_target(self, text: str) -> list[int]:
+        """Return the ids of a target text, ending in EOS."""
+        return self.encode_target_batch([text])[0]
+
+    def encode_source_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of many source texts, each ending in EOS."""
+        return self.source.encode_batch(self._source_preparation(texts), end=True)
+
+    def encode_target_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of many target texts, each ending in EOS."""
+        return self.target.encode_batch(self._target_preparation(texts), end=True)
+
+    def decode_target(self, ids: Iterable[int]) -> str:
+        """Return plain text for target ids; padding and EOS are left out."""
+        return self._target_preparation.undo(self.target.decode(ids))
+
+    @cached_property
+    def _source_preparation(self) -> Preparation:
+        return self.settings.source_preparation
+
+    @cached_property
+    def _target_preparation(self) -> Preparation:
+        return self.settings.target_preparation
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sha256 over the settings and the vocabularies: equal when text gives equal ids."""
+        digest = hashlib.sha256(json.dumps(asdict(self.settings), sort_keys=True).encode())
+        for content in self._files().values():
+            digest.update(hashlib.sha256(content).digest())
+        return digest.hexdigest()
+
+    def _files(self) -> dict[str, bytes]:
+        """Return the SentencePiece model or models, and the tables where there are some."""
+        sides = {"source": self.source, "target": self.target}
+        if self.source is self.target:
+            sides = {"shared": self.source}
+        found = {}
+        for name, vocabulary in sides.items():
+            found[f"{name}.model"] = vocabulary.model_bytes
+            if vocabulary.table is not None:
+                table = json.dumps(vocabulary.table, ensure_ascii=False)
+                found[f"{name}.table"] = table.encode()
+        return found
+
+    def to_state(self) -> dict[str, Any]:
+        """Return everything as a flat dictionary of plain values, for a model file."""
+        models = {name.removesuffix(".model"): x for name, x in self._files().items()}
+        return {**asdict(self.settings), **models}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "Codec":
+        """Return the codec that `to_state` described."""
+        names = {field.name for field in fields(CodecSettings)}
+        settings = CodecSettings(**{k: v for k, v in state.items() if k in names})
+        if "shared" in state:
+            shared = _vocabulary(state, "shared", settings.subword)
+            return cls(shared, shared, settings)
+        source = _vocabulary(state, "source", settings.subword)
+        return cls(source, _vocabulary(state, "target", settings.target_subword), settings)
+
+    def save(self, folder: Path) -> None:
+        """Write the SentencePiece model or models and the settings."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self._files().items():
+            write_bytes(folder / name, content)
+        write_json(folder / SETTINGS_FILE, asdict(self.settings))
+
+    @classmethod
+    def load(cls, folder: Path) -> "Codec":
+        """Read what `save` wrote."""
+        try:
+            state = json.loads((folder / SETTINGS_FILE).read_bytes())
+            state |= {path.stem: path.read_bytes() for path in folder.glob("*.model")}
+            state |= {path.name: path.read_bytes() for path in folder.glob("*.table")}
+            return cls.from_state(state)
+        except (OSError, ValueError, TypeError, KeyError, RuntimeError) as problem:
+            raise DataError(
+                f"{folder} does not hold a whole vocabulary: {problem}",
+                fix="make the data folder again with aiayn preprocess --force",
+            ) from None
+
+
+def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:
+    """Return the vocabulary of that name, with its table if it has one."""
+    table = state.get(f"{name}.table")
+    if table is None:
+        return Vocabulary(state[name], kind)
+    return TabledVocabulary(state[name], kind, tuple(json.loads(table)))

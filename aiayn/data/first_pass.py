@@ -1,0 +1,104 @@
+"""The first pass over the text: check it, count it, and learn the vocabulary from a sample."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+
+from aiayn import console
+from aiayn.data.codec import Codec
+from aiayn.data.duplicates import find_duplicates
+from aiayn.data.inputs import PAIRS_PER_BLOCK, Input, read_blocks
+from aiayn.data.manifest import SplitName
+from aiayn.data.pretokenize import Preparation
+from aiayn.data.sampling import Reservoir
+from aiayn.data.settings import Settings, Subword
+from aiayn.data.trees import clean, read_trees, tag_inventory
+from aiayn.data.unfinished import Unfinished
+from aiayn.data.vocabulary import Vocabulary
+from aiayn.data.workers import count_cores, map_in_order
+
+LINES_PER_WORKER = 20_000
+"""Starting another process takes about as long as Moses needs for so many lines."""
+
+Inputs = Mapping[SplitName, Sequence[Input]]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What reading all text once has shown."""
+
+    pairs: dict[SplitName, int]
+    sample: list[tuple[str, str]]
+    """Training pairs to learn the vocabulary from."""
+
+
+def check(inputs: Inputs, settings: Settings, unfinished: Unfinished) -> Checked:
+    """Read all text: raise a DataError if it is not text, count it, sample the training pairs.
+
+    Which pairs repeat an earlier one is left in a file, if that is to be known.
+    """
+    sample: Reservoir[tuple[str, str]] = Reservoir(
+        settings.sample_lines // 2, seed=settings.seed
+    )
+    pairs = dict.fromkeys(inputs, 0)
+    with ExitStack() as stack:
+        step = stack.enter_context(console.progress("checking", total=None, unit="pairs"))
+        finder = settings.dedup and stack.enter_context(find_duplicates(unfinished.path))
+        for split, each in inputs.items():
+            for block in read_blocks(each):
+                pairs[split] += block.pairs
+                if split == "train":
+                    if sample.size:
+                        sample.offer(block.pairs, block.text_pairs)
+                    if finder:
+                        finder.add(block)
+                step(block.pairs)
+        if finder:
+            finder.write(unfinished.duplicates)
+    return Checked(pairs, sample.taken)
+
+
+def learn(
+    sample: Sequence[tuple[str, str]], settings: Settings, *, tags: str, workers: int | None
+) -> Codec:
+    """Learn one vocabulary for both sides, or one for each, from a sample of pairs."""
+    codec = settings.codec_settings(tags)
+    sources = _prepared([source for source, _ in sample], codec.source_preparation, workers)
+    targets = _prepared([target for _, target in sample], codec.target_preparation, workers)
+    if settings.shared:
+        lines = chain(sources, targets)
+        both = _learn_one(lines, 2 * len(sample), codec.subword, settings.vocab_size)
+        return Codec(both, both, codec)
+    return Codec(
+        _learn_one(sources, len(sample), codec.subword, settings.vocab_size),
+        _learn_one(targets, len(sample), codec.target_subword, settings.vocab_size),
+        codec,
+    )
+
+
+def _prepared(lines: Sequence[str], prepare: Preparation, workers: int | None) -> Iterator[str]:
+    """Yield lines as the subwords will see them; only Moses is worth several processes."""
+    step = PAIRS_PER_BLOCK
+    blocks = (lines[start : start + step] for start in range(0, len(lines), step))
+    if prepare.pretokenize == "none":
+        workers = 1
+    workers = workers or min(count_cores(), 1 + len(lines) // LINES_PER_WORKER)
+    return chain.from_iterable(map_in_order(prepare, blocks, workers=workers))
+
+
+def _learn_one(lines: Iterable[str], count: int, kind: Subword, size: int) -> Vocabulary:
+    console.say(f"learning at most {size:,} {kind} units from {count:,} lines")
+    start = time.monotonic()
+    vocabulary = Vocabulary.train(lines, kind=kind, size=size)
+    seconds = time.monotonic() - start
+    console.say(f"learned {len(vocabulary):,} {kind} units in {seconds:.1f} s")
+    return vocabulary
+
+
+def find_tags(treebanks: Iterable[Input]) -> str:
+    """Return the symbols that stand for words in these trees, with spaces between them."""
+    paths = (path for each in treebanks for path in each.files)
+    trees = (clean(tree) for path in paths for tree in read_trees(path))
+    return " ".join(sorted(tag_inventory(tree for tree in trees if tree)))

@@ -1,0 +1,199 @@
+"""A finished data folder, as `aiayn preprocess` leaves it and everything else reads it."""
+
+import hashlib
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from aiayn.data.codec import Codec
+from aiayn.data.manifest import MANIFEST_FILE, Counts, Manifest, SideCounts, Split, SplitName
+from aiayn.data.shards import Corpus
+from aiayn.errors import DataError, UsageError
+
+VOCABULARY_FOLDER = "vocab"
+UNFINISHED_FOLDER = "unfinished"
+MANY_UNKNOWN = 0.01
+"""Share of unknown tokens above which there is a warning."""
+
+
+class DataFolder:
+    """Shards, vocabulary, validation text and the manifest that describes them."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a finished data folder; nothing but the manifest is read."""
+        if not path.is_dir():
+            found = "is a file" if path.exists() else "does not exist"
+            raise UsageError(
+                f"{path} {found}, and a data folder is wanted",
+                fix="make one: aiayn preprocess SRC TGT -o data",
+            )
+        if (path / MANIFEST_FILE).is_file():
+            return cls(path, Manifest.load(path))
+        if (path / UNFINISHED_FOLDER).is_dir():
+            raise UsageError(
+                f"{path} is unfinished: preprocess stopped in the middle",
+                fix="run the same aiayn preprocess command again; it goes on where it stopped",
+            )
+        raise UsageError(
+            f"{path} is no data folder: it has no {MANIFEST_FILE}",
+            fix="make one: aiayn preprocess SRC TGT -o data",
+        )
+
+    @cached_property
+    def codec(self) -> Codec:
+        """The vocabulary, and what was done to the text."""
+        codec = Codec.load(self.path / VOCABULARY_FOLDER)
+        if codec.fingerprint != self.manifest.vocabulary_sha256:
+            raise DataError(
+                f"{self.path / VOCABULARY_FOLDER} is not the vocabulary of this data",
+                fix="copy the folder again, or make it again with aiayn preprocess --force",
+            )
+        return codec
+
+    def has(self, split: SplitName) -> bool:
+        """Whether there is such a split; there always is a `train`."""
+        return split in self.manifest.splits
+
+    def corpus(self, split: SplitName) -> Corpus:
+        """Return the pairs of a split, memory-mapped."""
+        dtype = np.dtype(f"<u{self.manifest.bytes_per_id}")
+        return Corpus(self.path, self._split(split).shards, dtype)
+
+    def text(self, split: SplitName) -> tuple[list[str], list[str]]:
+        """Return the source and reference lines of a split, one for each pair of its corpus."""
+        wanted = self._split(split).counts.kept
+        source, reference = (self._lines(f"{split}.{side}", wanted) for side in ("src", "ref"))
+        return source, reference
+
+    def _lines(self, name: str, wanted: int) -> list[str]:
+        path = self.path / name
+        # Not splitlines: a line ends at a line feed and nowhere else.
+        lines = path.read_bytes().decode().split("\n")[:-1] if path.is_file() else []
+        if len(lines) != wanted:
+            raise DataError(
+                f"{path} has {len(lines):,} lines, and the manifest wants {wanted:,}",
+                fix="copy the folder again, or make it again with aiayn preprocess --force",
+            )
+        return lines
+
+    def _split(self, split: SplitName) -> Split:
+        if not self.has(split):
+            raise UsageError(
+                f"{self.path} has no {split} pairs",
+                fix=f"make the folder again with --{split} SRC TGT",
+            )
+        return self.manifest.splits[split]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is in the folder and how it was made, for `aiayn info`."""
+        manifest = self.manifest
+        return {
+            "format_version": manifest.format_version,
+            "vocabulary": {
+                "source": manifest.source_vocabulary,
+                "target": manifest.target_vocabulary,
+                "sha256": manifest.vocabulary_sha256,
+            },
+            "splits": {name: _describe(split) for name, split in manifest.splits.items()},
+            "settings": asdict(manifest.settings),
+            "checksums": {
+                name: digest
+                for split in manifest.splits.values()
+                for name, digest in checksums(split).items()
+            },
+        }
+
+    def counts_table(self) -> tuple[list[str], list[list[object]]]:
+        """Return the columns and rows of a table of what was read, kept and dropped."""
+        splits = self.manifest.splits
+        counts = [split.counts for split in splits.values()]
+        reasons = sorted({reason for each in counts for reason in each.dropped})
+        rows: list[list[object]] = [
+            ["pairs read", *(each.read for each in counts)],
+            ["pairs kept", *(each.kept for each in counts)],
+            *([f"dropped: {r}", *(each.dropped.get(r, 0) for each in counts)] for r in reasons),
+        ]
+        for side in ("source", "target"):
+            sides: list[SideCounts] = [getattr(each, side) for each in counts]
+            per_word = map(tokens_per_word, sides, counts)
+            rows += [
+                [f"{side} tokens", *(each.tokens for each in sides)],
+                [f"{side} tokens a word", *map("{:.2f}".format, per_word)],
+                [f"{side} unknown", *(each.share(each.unknown) for each in sides)],
+                [f"{side} spelled in bytes", *(each.share(each.spelled) for each in sides)],
+            ]
+        rows.append(["shards", *(len(split.shards) for split in splits.values())])
+        return ["", *splits], rows
+
+    def warnings(self) -> list[str]:
+        """Return what is probably not as it was meant to be."""
+        found = []
+        for name, split in self.manifest.splits.items():
+            counts = split.counts
+            if name != "train" and counts.dropped:
+                lost = counts.read - counts.kept
+                found.append(f"{name}: {lost:,} pairs have an empty side and are left out")
+            for side, of in (("source", counts.source), ("target", counts.target)):
+                if of.unknown > MANY_UNKNOWN * of.tokens:
+                    share = of.share(of.unknown)
+                    found.append(f"{name}: {share} of the {side} tokens are unknown")
+        return found
+
+    def verify(self) -> list[str]:
+        """Check every checksum; return the names of the files that have passed."""
+        wanted = self.describe()["checksums"]
+        for name, digest in wanted.items():
+            if file_sha256(self.path / name) != digest:
+                raise DataError(
+                    f"{self.path / name} is not the file that preprocess wrote",
+                    fix="copy the folder again, or make it again with aiayn preprocess --force",
+                )
+        assert self.codec
+        return [*wanted, VOCABULARY_FOLDER]
+
+
+def _describe(split: Split) -> dict[str, Any]:
+    counts = split.counts
+    sides = {
+        name: {**asdict(side), "tokens_per_word": tokens_per_word(side, counts)}
+        for name, side in (("source", counts.source), ("target", counts.target))
+    }
+    return {
+        "read": counts.read,
+        "kept": counts.kept,
+        "dropped": counts.dropped,
+        **sides,
+        "shards": len(split.shards),
+        "inputs": {file.path: file.sha256 for file in split.inputs},
+    }
+
+
+def tokens_per_word(side: SideCounts, counts: Counts) -> float:
+    """Return how many subwords a word comes to; the EOS of each sentence is not counted."""
+    return round((side.tokens - counts.kept) / max(1, side.words), 4)
+
+
+def checksums(split: Split) -> dict[str, str]:
+    """Return the sha256 of every file of a split, by name."""
+    ids = {f"{shard.name}.bin": shard.bin_sha256 for shard in split.shards}
+    indexes = {f"{shard.name}.idx": shard.idx_sha256 for shard in split.shards}
+    return ids | indexes | split.text_sha256
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file."""
+    if not path.is_file():
+        raise DataError(
+            f"{path} is missing",
+            fix="copy the folder again, or make it again with aiayn preprocess --force",
+        )
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,137 @@
+"""manifest.json: what a data folder was made from, how, and what is in it."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from aiayn.data.atomic import write_json
+from aiayn.data.settings import Settings
+from aiayn.data.shards import Shard
+from aiayn.errors import DataError, UsageError
+
+FORMAT_VERSION = 1
+MANIFEST_FILE = "manifest.json"
+
+SplitName = Literal["train", "valid", "test"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputFile:
+    """A file that was read, as it was."""
+
+    path: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(kw_only=True, slots=True)
+class SideCounts:
+    """What one side of the kept pairs comes to."""
+
+    tokens: int = 0
+    """Subwords, with one EOS a sentence."""
+    words: int = 0
+    """What white space separates in the text."""
+    unknown: int = 0
+    """Subwords that are unknown."""
+    spelled: int = 0
+    """Subwords that are single bytes of a character outside the vocabulary."""
+
+    def share(self, part: int) -> str:
+        """Return what share of the tokens some of them are."""
+        return f"{100 * part / max(1, self.tokens):.3f}%"
+
+    def add(self, other: Self) -> None:
+        """Add the counts of further pairs."""
+        for name in ("tokens", "words", "unknown", "spelled"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(kw_only=True, slots=True)
+class Counts:
+    """How many pairs were read, how many were dropped and why, and what the kept come to."""
+
+    read: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    source: SideCounts = field(default_factory=SideCounts)
+    target: SideCounts = field(default_factory=SideCounts)
+
+    @property
+    def kept(self) -> int:
+        """Pairs that are in the shards."""
+        return self.read - sum(self.dropped.values())
+
+    def add(self, other: Self) -> None:
+        """Add the counts of further pairs."""
+        self.read += other.read
+        for reason, count in other.dropped.items():
+            self.dropped[reason] = self.dropped.get(reason, 0) + count
+        self.source.add(other.source)
+        self.target.add(other.target)
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> Self:
+        """Read what `asdict` wrote."""
+        sides = {side: SideCounts(**value[side]) for side in ("source", "target")}
+        return cls(read=value["read"], dropped=dict(value["dropped"]), **sides)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Split:
+    """Training, validation or test pairs."""
+
+    inputs: list[InputFile]
+    counts: Counts
+    shards: list[Shard]
+    text_sha256: dict[str, str] = field(default_factory=dict)
+    """Text that is kept beside the ids, by file name."""
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> Self:
+        """Read what `asdict` wrote."""
+        return cls(
+            inputs=[InputFile(**each) for each in value["inputs"]],
+            counts=Counts.from_dict(value["counts"]),
+            shards=[Shard(**each) for each in value["shards"]],
+            text_sha256=value["text_sha256"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manifest:
+    """Everything that is known about a data folder."""
+
+    format_version: int = FORMAT_VERSION
+    settings: Settings
+    vocabulary_sha256: str
+    """Fingerprint of the codec."""
+    source_vocabulary: int
+    target_vocabulary: int
+    bytes_per_id: int
+    splits: dict[SplitName, Split]
+
+    def save(self, folder: Path) -> None:
+        """Write the manifest; from then on the folder is finished."""
+        write_json(folder / MANIFEST_FILE, asdict(self))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read the manifest of a finished folder."""
+        path = folder / MANIFEST_FILE
+        try:
+            value = json.loads(path.read_bytes())
+            version = value["format_version"]
+            if version == FORMAT_VERSION:
+                splits = {k: Split.from_dict(v) for k, v in value.pop("splits").items()}
+                settings = Settings(**value.pop("settings"))
+                return cls(**value, settings=settings, splits=splits)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise DataError(
+                f"{path} is not a manifest: {problem!r}",
+                fix="make the folder again with aiayn preprocess --force",
+            ) from None
+        raise UsageError(
+            f"{folder} has data format {version}, and this aiayn reads {FORMAT_VERSION}",
+            fix="make the folder again with aiayn preprocess --force",
+        )

@@ -1,0 +1,101 @@
+"""The plan of updates: which pairs each update sees, as a function of lengths and settings.
+
+Batching, sharing among processes and resuming are this one mechanism. The pairs of an epoch are
+put in order of their jittered length and cut into updates of a fixed number of tokens; the
+updates come in random order. Every process computes the same plan from the index of the data
+alone, so none has to tell another what to do, and a place in the training is two numbers:
+epoch and update.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Lengths = NDArray[np.int32]
+PairNumbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The updates of one epoch."""
+
+    order: PairNumbers
+    """Every pair of the epoch once, sorted by jittered length."""
+    bounds: PairNumbers
+    """Group g is order[bounds[g]:bounds[g + 1]]."""
+    sequence: PairNumbers
+    """Update u takes group sequence[u]."""
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+    def pairs(self, update: int) -> PairNumbers:
+        """Return the numbers of the pairs that an update sees."""
+        group = self.sequence[update]
+        return self.order[self.bounds[group] : self.bounds[group + 1]]
+
+
+def plan_epoch(
+    source_lengths: Lengths,
+    target_lengths: Lengths,
+    *,
+    tokens: int,
+    jitter: float,
+    seed: int,
+    epoch: int,
+) -> Plan:
+    """Group pairs of like length into updates of at most `tokens` tokens on either side."""
+    random = np.random.default_rng((seed, epoch))
+    key = np.maximum(source_lengths, target_lengths).astype(np.float32)
+    draw = random.random(len(key), dtype=np.float32)
+    # One draw serves twice: it stretches the length, and it shuffles pairs of equal length.
+    key *= 1 + jitter * (2 * draw - 1)
+    key += draw
+    order = np.argsort(key, kind="stable")
+    bounds = _cut(source_lengths[order], target_lengths[order], tokens)
+    return Plan(order, bounds, random.permutation(len(bounds) - 1))
+
+
+def _cut(source_lengths: Lengths, target_lengths: Lengths, tokens: int) -> PairNumbers:
+    """Cut a sequence of pairs where the next one would exceed `tokens` on either side."""
+    sums = [np.cumsum(lengths, dtype=np.int64) for lengths in (source_lengths, target_lengths)]
+    bounds = [0]
+    while bounds[-1] < len(source_lengths):
+        start = bounds[-1]
+        before = [int(side[start - 1]) if start else 0 for side in sums]
+        ends = (
+            np.searchsorted(s, b + tokens, "right") for s, b in zip(sums, before, strict=True)
+        )
+        bounds.append(max(start + 1, int(min(ends))))
+    return np.array(bounds, dtype=np.int64)
+
+
+def micro_batches(
+    pairs: PairNumbers, source_lengths: Lengths, target_lengths: Lengths, *, limit: int
+) -> list[PairNumbers]:
+    """Cut the pairs of an update into pieces of at most `limit` padded tokens on either side.
+
+    The pieces are about equally large, so that processes which share them finish together. A
+    pair that is longer than the limit makes a piece of its own. The longest come first, so that
+    memory is at its peak at once.
+    """
+    source, target = source_lengths[pairs], target_lengths[pairs]
+    longer = np.maximum(source, target)
+    by_length = np.lexsort((source, target, longer))[::-1]
+    longer = longer[by_length]
+    bounds = _cut_padded(longer, limit)
+    share = int(longer.sum()) // (len(bounds) - 1) + int(longer[0])
+    even = _cut_padded(longer, min(limit, share))
+    if len(even) == len(bounds):
+        bounds = even
+    return np.split(pairs[by_length], bounds[1:-1])
+
+
+def _cut_padded(longer: Lengths, limit: int) -> list[int]:
+    """Cut falling lengths where the next one would exceed `limit`, padding included."""
+    bounds = [0]
+    while bounds[-1] < len(longer):
+        rows = max(1, limit // int(longer[bounds[-1]]))
+        bounds.append(min(bounds[-1] + rows, len(longer)))
+    return bounds

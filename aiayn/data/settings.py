@@ -1,0 +1,111 @@
+"""What can be chosen about the text and its subwords; light to import."""
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Literal, Self
+
+from aiayn.data.pretokenize import Preparation, Pretokenize
+from aiayn.errors import UsageError
+
+Task = Literal["translation", "parsing"]
+Subword = Literal["bpe", "unigram", "char", "word"]
+
+LANGUAGES = re.compile("[a-z]{2,3}-[a-z]{2,3}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CodecSettings:
+    """What happens to text before and after the subwords."""
+
+    task: Task = "translation"
+    subword: Subword = "bpe"
+    """Kind of units; the target side of the parsing task has whole symbols always."""
+    pretokenize: Pretokenize = "none"
+    lowercase: bool = False
+    source_language: str = ""
+    target_language: str = ""
+    tags: str = ""
+    """Parsing: the symbols that stand for a word, with spaces between them."""
+
+    @property
+    def target_subword(self) -> Subword:
+        """Kind of units on the target side."""
+        return "word" if self.task == "parsing" else self.subword
+
+    @property
+    def source_preparation(self) -> Preparation:
+        """What happens to source text before the subwords."""
+        return Preparation(self.pretokenize, self.source_language, self.lowercase)
+
+    @property
+    def target_preparation(self) -> Preparation:
+        """What happens to target text before the subwords; nothing, if it is a tree."""
+        if self.task == "parsing":
+            return Preparation("none", "", lowercase=False)
+        return Preparation(self.pretokenize, self.target_language, self.lowercase)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What decides, with the text, every byte of a data folder: options of preprocess."""
+
+    task: Task = "translation"
+    subword: Subword = "bpe"
+    vocab_size: int = 37000
+    """Units of a vocabulary; about what the paper had for English-German."""
+    shared: bool = True
+    vocab_from: str = ""
+    """Fingerprint of the codec that is used again, if one is."""
+    sample_lines: int = 1_000_000
+    """Lines to learn the vocabulary from, half of them of each side."""
+    seed: int = 1
+    pretokenize: Pretokenize = "none"
+    languages: str = ""
+    """Source and target, as in `en-de`."""
+    lowercase: bool = False
+    max_length: int = 256
+    """Subwords of either side, EOS included; 0 is no limit."""
+    max_ratio: float = 0.0
+    """Subwords of the longer side for one of the shorter; 0 is no limit."""
+    dedup: bool = False
+    shard_size: int = 64_000_000
+    """Bytes of ids after which a new shard begins."""
+
+    def __post_init__(self) -> None:
+        if self.languages and not LANGUAGES.fullmatch(self.languages):
+            raise UsageError(
+                f"--languages {self.languages} does not name two languages",
+                fix="write them as in: --languages en-de",
+            )
+        if self.pretokenize == "moses" and not self.languages:
+            raise UsageError(
+                "--pretokenize moses has rules for each language, and none is named",
+                fix="add --languages en-de, with the languages of source and target",
+            )
+        if self.task == "parsing" and self.pretokenize != "none":
+            raise UsageError(
+                "a treebank has its words apart, so there is nothing to pretokenize",
+                fix="leave --pretokenize out",
+            )
+
+    def codec_settings(self, tags: str = "") -> CodecSettings:
+        """Return the part that concerns what happens to a text."""
+        source, _, target = self.languages.partition("-")
+        return CodecSettings(
+            task=self.task,
+            subword=self.subword,
+            pretokenize=self.pretokenize,
+            lowercase=self.lowercase,
+            source_language=source,
+            target_language=target,
+            tags=tags,
+        )
+
+    def differences(self, other: Self) -> list[str]:
+        """Return in words how other settings differ from these."""
+        mine, others = asdict(self), asdict(other)
+        return [
+            f"--{name.replace('_', '-')} was {mine[name]} and is {others[name]}"
+            for name in mine
+            if mine[name] != others[name]
+        ]

@@ -1,0 +1,141 @@
+"""Shards: token ids of sentence pairs on disk, memory-mapped when they are read.
+
+NAME.bin holds ids, source then target of each pair in turn, every sentence with its EOS;
+NAME.idx holds 2n + 1 offsets into it, counted in ids (int64). Both are little-endian.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiayn.data.atomic import HashedFile, write_hashed
+from aiayn.errors import DataError
+
+Ids = NDArray[np.integer]
+"""Token ids as they are on disk: uint16 or uint32."""
+IdType = np.dtype[np.unsignedinteger]
+OFFSET = np.dtype("<i8")
+
+
+def id_type(vocabulary_size: int) -> IdType:
+    """Return the smallest type on disk that holds every id of a vocabulary."""
+    return np.dtype("<u2" if vocabulary_size <= 1 << 16 else "<u4")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shard:
+    """What a manifest says about one shard."""
+
+    name: str
+    pairs: int
+    tokens: int
+    bin_sha256: str
+    idx_sha256: str
+
+
+class ShardWriter:
+    """A shard being written; see `write_shard`."""
+
+    def __init__(
+        self, name: str, dtype: IdType, ids_file: HashedFile, offsets_file: HashedFile
+    ) -> None:
+        self.name = name
+        self.pairs = 0
+        self.tokens = 0
+        self._item_size = dtype.itemsize
+        self._ids_file = ids_file
+        self._offsets_file = offsets_file
+        self._offsets_file.write(np.zeros(1, OFFSET).tobytes())
+
+    @property
+    def size(self) -> int:
+        """How many bytes of ids there are so far."""
+        return self.tokens * self._item_size
+
+    def write(self, ids: bytes, lengths: NDArray[np.integer]) -> None:
+        """Add pairs: their ids as on disk, and the length of each sentence, in turn."""
+        offsets = np.cumsum(lengths, dtype=OFFSET) + self.tokens
+        self._ids_file.write(ids)
+        self._offsets_file.write(offsets.tobytes())
+        self.pairs += len(lengths) // 2
+        self.tokens += int(lengths.sum())
+
+    def shard(self) -> Shard:
+        """Return what a manifest is to say about the shard."""
+        return Shard(
+            name=self.name,
+            pairs=self.pairs,
+            tokens=self.tokens,
+            bin_sha256=self._ids_file.sha256,
+            idx_sha256=self._offsets_file.sha256,
+        )
+
+
+@contextmanager
+def write_shard(folder: Path, name: str, dtype: IdType) -> Iterator[ShardWriter]:
+    """Open a shard for writing; it is on disk, whole, when the block has ended well."""
+    with (
+        write_hashed(folder / f"{name}.idx") as index,
+        write_hashed(folder / f"{name}.bin") as ids,
+    ):
+        yield ShardWriter(name, dtype, ids, index)
+
+
+class Corpus:
+    """All pairs of one split, in the order of the text; ids stay on disk until asked for."""
+
+    def __init__(self, folder: Path, shards: Sequence[Shard], dtype: IdType) -> None:
+        parts = [_open_shard(folder, shard, dtype) for shard in shards]
+        self._ids = [ids for ids, _ in parts]
+        self._offsets = [offsets for _, offsets in parts]
+        self._starts = [0, *np.cumsum([shard.pairs for shard in shards]).tolist()]
+        self.source_lengths = self._lengths(0)
+        """Length of each source sentence with its EOS (int32)."""
+        self.target_lengths = self._lengths(1)
+        """Length of each target sentence with its EOS (int32)."""
+
+    def _lengths(self, side: int) -> NDArray[np.int32]:
+        lengths = np.empty(len(self), dtype=np.int32)
+        for start, offsets in zip(self._starts, self._offsets, strict=False):
+            ends, begins = offsets[side + 1 :: 2], offsets[side:-1:2]
+            lengths[start : start + len(ends)] = ends - begins
+        return lengths
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def pair(self, index: int) -> tuple[Ids, Ids]:
+        """Return the ids of source and target sentence, EOS included."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"pair {index} of {len(self)}")
+        shard = bisect_right(self._starts, index) - 1
+        first = 2 * (index - self._starts[shard])
+        begin, middle, end = self._offsets[shard][first : first + 3].tolist()
+        ids = self._ids[shard]
+        return ids[begin:middle], ids[middle:end]
+
+
+def _open_shard(folder: Path, shard: Shard, dtype: IdType) -> tuple[Ids, NDArray[np.integer]]:
+    ids = _map(folder / f"{shard.name}.bin", dtype, shard.tokens)
+    offsets = _map(folder / f"{shard.name}.idx", OFFSET, 2 * shard.pairs + 1)
+    return ids, offsets
+
+
+def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> NDArray[np.integer]:
+    """Map a file of numbers; np.asarray drops memmap's slow slicing, not the mapping."""
+    wanted = count * dtype.itemsize
+    found = path.stat().st_size if path.is_file() else None
+    if found != wanted:
+        size = "is missing" if found is None else f"has {found:,} bytes"
+        raise DataError(
+            f"{path} {size}, and the manifest wants {wanted:,} bytes",
+            fix="copy the folder again, or make it again with aiayn preprocess --force",
+        )
+    if not count:
+        return np.empty(0, dtype)
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))

@@ -1,0 +1,94 @@
+"""Lines of text from files, plain or compressed, one line at a time.
+
+A line ends at "\\n" and nowhere else: U+2028, U+0085 and a lone "\\r" inside a line are text.
+A byte order mark at the start and a "\\r" before the "\\n" are not part of the text.
+"""
+
+import bz2
+import gzip
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from aiayn.errors import DataError, UsageError
+
+STDIN = Path("-")
+PACKED = (".gz", ".bz2", ".xz")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file for reading; `.gz`, `.bz2` and `.xz` are unpacked, `-` is standard input."""
+    if path == STDIN:
+        return sys.stdin.buffer
+    if path.is_dir():
+        raise UsageError(
+            f"{path} is a directory, and a file is wanted", fix="name a file in it"
+        )
+    try:
+        match path.suffix:
+            case ".gz":
+                return cast(IO[bytes], gzip.open(path))
+            case ".bz2":
+                return bz2.open(path)
+            case ".xz":
+                return lzma.open(path)
+            case _:
+                return path.open("rb")
+    except FileNotFoundError:
+        raise UsageError(f"{path} does not exist", fix="check the path") from None
+    except PermissionError:
+        raise UsageError(f"{path} may not be read", fix="check its permissions") from None
+
+
+def read_raw_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file as bytes, without their ends and without a byte order mark."""
+    number = 0
+    with open_bytes(path) as file:
+        try:
+            for number, raw in enumerate(file, start=1):
+                line = raw.removesuffix(b"\n").removesuffix(b"\r")
+                yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+        except (EOFError, OSError, lzma.LZMAError, zlib.error) as problem:
+            raise DataError(
+                f"{path} cannot be read past line {number}: {problem}",
+                fix="the file is damaged or cut short; make or download it again",
+            ) from None
+
+
+def count_lines(path: Path) -> int | None:
+    """Return how many lines a plain file has; None where counting would take long."""
+    if not path.is_file() or path.suffix in PACKED:
+        return None
+    count, last = 0, b"\n"
+    with open_bytes(path) as file:
+        while block := file.read(1 << 20):
+            count, last = count + block.count(b"\n"), block[-1:]
+    return count + (last != b"\n")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file; what is not text raises a DataError with its line."""
+    for number, raw in enumerate(read_raw_lines(path), start=1):
+        yield decode_line(raw, path, number)
+
+
+def decode_line(raw: bytes, path: Path, number: int) -> str:
+    """Return the text of one line, or raise a DataError that names the file and the line."""
+    if b"\0" in raw:
+        raise DataError(
+            f"{path}, line {number}: a NUL byte, so this is not a text file",
+            fix="give plain text in UTF-8, one sentence a line",
+        )
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        byte = raw[problem.start]
+        raise DataError(
+            f"{path}, line {number}: byte 0x{byte:02x} at column {problem.start + 1}"
+            " is not UTF-8",
+            fix=f"convert the file, for example: iconv -f latin1 -t utf-8 {path}",
+        ) from None

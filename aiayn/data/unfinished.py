@@ -1,0 +1,178 @@
+"""What a run of preprocess leaves behind until it is finished, so that it can go on later.
+
+DATA/unfinished/ holds plan.json (settings and inputs), pairs.json once the first pass is over,
+and a record and a list of dropped pairs for every shard that is whole on disk.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from aiayn.data.atomic import TEMPORARY, write_json, write_whole
+from aiayn.data.encode import DROPPED_COLUMNS
+from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
+from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName
+from aiayn.data.settings import Settings
+from aiayn.data.shards import Shard
+from aiayn.errors import UsageError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where nothing stops a second run
+    fcntl = None  # type: ignore[assignment]
+
+SPOOL = "stdin.partial"
+"""Where standard input is kept while it is worked on."""
+OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
+"""What preprocess writes into a data folder, the manifest first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What a run is to do: the same plan gives the same bytes."""
+
+    settings: Settings
+    inputs: dict[SplitName, list[InputFile]]
+    """Files of each split."""
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> Self:
+        """Read what `asdict` wrote."""
+        inputs = {
+            split: [InputFile(**each) for each in files]
+            for split, files in value["inputs"].items()
+        }
+        return cls(settings=Settings(**value["settings"]), inputs=inputs)
+
+    def differences(self, other: Self) -> list[str]:
+        """Return in words how another plan differs from this one."""
+        found = self.settings.differences(other.settings)
+        for split in sorted(self.inputs.keys() | other.inputs.keys()):
+            mine, others = self.inputs.get(split, []), other.inputs.get(split, [])
+            if len(mine) != len(others):
+                found.append(f"{split} had {len(mine)} files and has {len(others)}")
+            found += [
+                f"{new.path} is not the text that {old.path} was"
+                for old, new in zip(mine, others, strict=False)
+                if old.sha256 != new.sha256
+            ]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """A shard that is whole on disk, and what went into it."""
+
+    shard: Shard
+    counts: Counts
+    blocks: int
+    """Blocks of the input that went into it."""
+    text_sha256: dict[str, str] = field(default_factory=dict)
+
+
+class Unfinished:
+    """The folder of an unfinished run."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self.path = output / UNFINISHED_FOLDER
+        self.duplicates = self.path / "duplicates"
+
+    def begin(self, plan: Plan) -> None:
+        """Note what the run is to do, before it does anything."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_json(self.path / "plan.json", asdict(plan))
+
+    def plan(self) -> Plan | None:
+        """Return what an interrupted run was to do, if its first pass is over."""
+        if self.pairs() is None:
+            return None
+        return Plan.from_dict(json.loads((self.path / "plan.json").read_bytes()))
+
+    def note_pairs(self, pairs: dict[SplitName, int]) -> None:
+        """Note how many pairs each split has: the first pass is over."""
+        write_json(self.path / "pairs.json", pairs)
+
+    def pairs(self) -> dict[SplitName, int] | None:
+        """Return how many pairs each split has, if the first pass is over."""
+        path = self.path / "pairs.json"
+        return json.loads(path.read_bytes()) if path.is_file() else None
+
+    def dropped(self, shard: str) -> Path:
+        """Return where the pairs that were dropped beside a shard are listed."""
+        return self.path / f"{shard}.tsv"
+
+    def note_shard(self, record: Record) -> None:
+        """Note that a shard is whole on disk."""
+        write_json(self.path / f"{record.shard.name}.json", asdict(record))
+
+    def shard(self, name: str) -> Record | None:
+        """Return the record of a shard, if it is whole on disk."""
+        path = self.path / f"{name}.json"
+        needed = path, self.output / f"{name}.bin", self.output / f"{name}.idx"
+        if not all(each.is_file() for each in needed):
+            return None
+        value = json.loads(path.read_bytes())
+        return Record(
+            shard=Shard(**value["shard"]),
+            counts=Counts.from_dict(value["counts"]),
+            blocks=value["blocks"],
+            text_sha256=value["text_sha256"],
+        )
+
+    def write_dropped(self, path: Path, shards: list[Shard]) -> None:
+        """Put the lists of dropped pairs together."""
+        with write_whole(path) as file:
+            file.write(("\t".join(DROPPED_COLUMNS) + "\n").encode())
+            for shard in shards:
+                with self.dropped(shard.name).open("rb") as part:
+                    shutil.copyfileobj(part, file)
+
+    def end(self) -> None:
+        """Remove the folder: the manifest says the rest."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def clear(output: Path) -> None:
+    """Remove everything that preprocess wrote into a folder."""
+    for pattern in OURS:
+        for suffix in ("", TEMPORARY):
+            for path in output.glob(pattern + suffix):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def refuse_foreign(output: Path) -> None:
+    """Raise a UsageError if the folder holds what preprocess did not make."""
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is a file, and a folder is wanted", fix="name another")
+    made = (output / MANIFEST_FILE).exists() or (output / UNFINISHED_FOLDER).exists()
+    if output.exists() and not made and any(each.name != SPOOL for each in output.iterdir()):
+        raise UsageError(
+            f"{output} holds other things, and no data of aiayn", fix="name an empty folder"
+        )
+
+
+@contextmanager
+def alone(output: Path) -> Iterator[None]:
+    """Keep other runs out of a folder while the block runs; a killed run keeps nobody out."""
+    output.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(output, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise UsageError(
+            f"another run is writing {output}", fix="wait for it, or name another folder"
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
