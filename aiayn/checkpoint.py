@@ -1,0 +1,158 @@
+"""Run folders and model files on disk.
+
+A model file holds weights, settings and vocabulary, so that `aiayn generate FILE` needs nothing
+else. It is a torch file of tensors and plain values, read with `weights_only=True`: opening one
+never runs code. `last.pt` is a model file with the optimiser's state on top.
+"""
+
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aiayn.config import Config, from_settings, settings_of
+from aiayn.data.atomic import write_whole
+from aiayn.data.codec import Codec
+from aiayn.errors import DataError, UsageError
+from aiayn.model.transformer import Transformer
+
+FORMAT = "aiayn model"
+VERSION = 1
+"""Raised when a file that is written cannot be read by an earlier version."""
+
+CHECKPOINTS = "checkpoints"
+BY_DEFAULT = ("average.pt", "best.pt", "last.pt")
+"""Which file of a run folder stands for the run, the first that is there."""
+
+UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    UnpicklingError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+)
+"""What opening a torn, damaged or foreign file may raise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFile:
+    """What a model file holds."""
+
+    config: Config
+    codec: Codec
+    weights: dict[str, Tensor]
+    step: int = 0
+    history: dict[str, Any] = field(default_factory=dict)
+    """Where the weights come from: steps that were averaged, scores on the validation set."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """What continuing needs beyond the weights: only in last.pt."""
+
+    def build(self) -> Transformer:
+        """Return the network with these weights, ready for inference."""
+        model = build_model(self.config, self.codec)
+        model.load_state_dict(self.weights)
+        return model.eval()
+
+
+def build_model(config: Config, codec: Codec) -> Transformer:
+    """Return a network with fresh weights for these settings and this vocabulary."""
+    target = None if codec.shared else len(codec.target)
+    return Transformer(config.model, len(codec.source), target)
+
+
+def save_model(path: Path, model: ModelFile) -> None:
+    """Write a model file, whole or not at all."""
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "config": settings_of(model.config),
+        "codec": model.codec.to_state(),
+        "weights": model.weights,
+        "step": model.step,
+        "history": model.history,
+        "training": model.training,
+    }
+    try:
+        with write_whole(path) as file:
+            torch.save(content, file)
+    except (OSError, RuntimeError) as problem:
+        # torch turns a failed write into a RuntimeError that does not say what happened.
+        reason = problem.strerror if isinstance(problem, OSError) else "is the disk full?"
+        raise UsageError(
+            f"{path} cannot be written ({reason}); files from before are intact",
+            fix="free some space or choose another place, then run the same command again",
+        ) from None
+
+
+def load_model(path: Path) -> ModelFile:
+    """Read a model file onto the CPU."""
+    content = _read(path)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(
+            f"{path} is not a model file of aiayn",
+            fix="give a run folder, or a .pt file that `aiayn train` or `average` wrote",
+        )
+    if content["version"] > VERSION:
+        raise DataError(
+            f"{path} has format version {content['version']}, and this aiayn reads {VERSION}",
+            fix="install a newer aiayn",
+        )
+    return ModelFile(
+        config=from_settings(content["config"]),
+        codec=Codec.from_state(content["codec"]),
+        weights=content["weights"],
+        step=content["step"],
+        history=content["history"],
+        training=content["training"],
+    )
+
+
+def _read(path: Path) -> Any:
+    if not path.exists():
+        raise UsageError(f"{path} does not exist", fix="check the path")
+    try:
+        # A torn or foreign file is no whole zip archive; a flipped bit fails its checksum.
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+        if broken is None:
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except UNREADABLE:
+        pass
+    raise DataError(
+        f"{path} is damaged or is not a model file",
+        fix="give a run folder or a .pt file that aiayn wrote; if this is one, use another"
+        " checkpoint of its run",
+    )
+
+
+def find_model(path: Path) -> Path:
+    """Return the model file that a path stands for: itself, or the best of a run folder."""
+    if not path.is_dir():
+        return path
+    for name in BY_DEFAULT:
+        if (path / name).exists():
+            return path / name
+    raise UsageError(
+        f"{path} holds no model: none of {', '.join(BY_DEFAULT)} is there",
+        fix="give the folder that `aiayn train -o` wrote, or a model file",
+    )
+
+
+def step_path(run: Path, step: int) -> Path:
+    """Return where the weights after an update are kept."""
+    return run / CHECKPOINTS / f"step-{step:08}.pt"
+
+
+def list_steps(run: Path) -> dict[int, Path]:
+    """Return the checkpoints of a run by update, in order."""
+    found = (run / CHECKPOINTS).glob("step-*.pt")
+    named = ((re.fullmatch(r"step-(\d+)\.pt", path.name), path) for path in found)
+    return dict(sorted((int(match[1]), path) for match, path in named if match))

@@ -1,0 +1,35 @@
+"""What training costs in floating-point operations: the paper's way of counting, and ours."""
+
+from aiayn.config import ModelConfig
+from aiayn.model.transformer import parameters_of
+
+PAPER_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
+"""Sustained single precision, as the paper's footnote gives it."""
+
+PAPER_COST = {"base": 3.3e18, "big": 2.3e19}
+"""Training cost in table 2."""
+
+
+def paper_flops(seconds: float, gpus: int, *, gpu: str = "P100") -> float:
+    """Training time x number of GPUs x sustained capacity of each: table 2's estimate."""
+    return seconds * gpus * PAPER_TFLOPS[gpu] * 1e12
+
+
+def training_flops(
+    model: ModelConfig,
+    *,
+    source_vocabulary: int,
+    target_vocabulary: int | None,
+    source_tokens: int,
+    target_tokens: int,
+) -> float:
+    """Count the matrix products: 2 operations a weight forward and 4 backward, for each token.
+
+    Attention's own products, which grow with the square of the length, are left out: for
+    sentences of 30 tokens they are below a hundredth.
+    """
+    parts = parameters_of(model, source_vocabulary, target_vocabulary)
+    encoder = sum(count for name, count in parts.items() if name.startswith("encoder."))
+    decoder = sum(count for name, count in parts.items() if name.startswith("decoder."))
+    output = (target_vocabulary or source_vocabulary) * model.d_model
+    return 6.0 * (encoder * source_tokens + (decoder + output) * target_tokens)

@@ -1,0 +1,342 @@
+"""The training loop: section 5."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from aiayn.checkpoint import ModelFile, list_steps, save_model
+from aiayn.config import Config, differences, parse_interval
+from aiayn.data.batch import collate
+from aiayn.data.folder import DataFolder
+from aiayn.data.shards import Corpus
+from aiayn.device import choose_precision, peak_memory
+from aiayn.errors import Diverged, UsageError
+from aiayn.model.transformer import Transformer
+from aiayn.training.average import average, last_checkpoints
+from aiayn.training.feed import Update, prepared_ahead, updates_from
+from aiayn.training.ranks import Ranks, join_ranks
+from aiayn.training.report import Measured, Report, Watch
+from aiayn.training.run import RunFolder
+from aiayn.training.state import TrainState, fresh_state
+from aiayn.training.stop import GO_ON, StopRequest, stop_on_signals, stopped
+from aiayn.training.update import Piece, add_gradients, current_rate, run_update
+from aiayn.training.validate import Score, Validation, validation_loss
+
+ScoreText = Callable[[Transformer, Ranks], Score]
+"""Translates the validation text and returns its score, the same on every process."""
+
+AFTER_DIVERGING = (
+    "the last checkpoint is intact; lower optim.factor or raise optim.warmup in a new run,"
+    " or use --precision float32"
+)
+
+
+@dataclass
+class Training:
+    """Everything that one run needs while it lasts."""
+
+    config: Config
+    state: TrainState
+    train: Corpus
+    valid: Corpus | None
+    score_text: ScoreText | None
+    ranks: Ranks
+    dtype: torch.dtype
+    run: RunFolder
+    report: Report
+    stop: StopRequest
+    pending: list[tuple[Update, Tensor]] = field(default_factory=list)
+    """Updates whose numbers are still on the device."""
+    logged_at: float = field(default_factory=time.monotonic)
+    saved_at: float = field(default_factory=time.monotonic)
+
+
+def train(
+    data: DataFolder,
+    run_path: Path,
+    config: Config,
+    *,
+    device: str = "auto",
+    seconds: float | None = None,
+    init_from: ModelFile | None = None,
+    score_text: ScoreText | None = None,
+    watch: Watch | None = None,
+) -> None:
+    """Train a model, from the start or from where the run folder is.
+
+    Args:
+        data: What to learn from.
+        run_path: Where the run is kept.
+        config: All settings.
+        device: auto, cpu, cuda or mps.
+        seconds: Stop after this time, with everything saved.
+        init_from: Take the weights of the first step from here.
+        score_text: What validation calls beside the loss.
+        watch: Is told the numbers that go to metrics.jsonl.
+    """
+    if init_from is not None:
+        check_start(init_from, data, config)
+    with join_ranks(device) as ranks, stop_on_signals(seconds) as stop:
+        run = RunFolder(run_path)
+        ranks.first_does(lambda: run.begin(config, data))
+        dtype = choose_precision(config.train.precision, ranks.device)
+        state = begin_or_resume(run, data, config, ranks, dtype, init_from)
+        report = Report(run, config.train.steps, speaks=ranks.first, watch=watch)
+        valid = data.corpus("valid") if data.has("valid") else None
+        corpus = data.corpus("train")
+        training = Training(
+            config, state, corpus, valid, score_text, ranks, dtype, run, report, stop
+        )
+        try:
+            if is_finished(training):
+                report.say(f"up to date: {state.place.step:,} updates are done")
+                return
+            announce(training)
+            rehearse(training)
+            loop(training)
+            finish(training)
+        finally:
+            report.close()
+
+
+def begin_or_resume(
+    run: RunFolder,
+    data: DataFolder,
+    config: Config,
+    ranks: Ranks,
+    dtype: torch.dtype,
+    init_from: ModelFile | None,
+) -> TrainState:
+    """Return the state to go on from: of the last checkpoint, or fresh."""
+    state = fresh_state(config, data.codec, ranks.device, dtype)
+    newest = run.newest()
+    if newest is not None:
+        state.restore(newest)
+    elif init_from is not None:
+        state.model.load_state_dict(init_from.weights)
+    ranks.first_does(lambda: run.forget_after(state.place.step))
+    if ranks.agree(state.place.step) != state.place.step:
+        raise UsageError(
+            f"{run.path} is at update {state.place.step} here, and further on elsewhere",
+            fix="put the run folder where all machines see it",
+        )
+    return state
+
+
+def check_start(init_from: ModelFile, data: DataFolder, config: Config) -> None:
+    """Refuse to start from the weights of a model that is another one."""
+    if init_from.codec.fingerprint != data.codec.fingerprint:
+        raise UsageError(
+            "the model to start from has another vocabulary than the data",
+            fix="preprocess with --vocab-from that model",
+        )
+    # Not all of them show in the shapes of the weights.
+    others = [
+        change
+        for change in differences(init_from.config, config)
+        if change.startswith("model.") and "dropout" not in change
+    ]
+    if others:
+        raise UsageError(
+            f"the model to start from has other settings: {'; '.join(others)}",
+            fix="give the settings that it has, as `aiayn info` shows them",
+        )
+
+
+def is_finished(t: Training) -> bool:
+    """Tell whether there is nothing left to do, averaging included."""
+    if t.state.place.step < t.config.train.steps and not out_of_patience(t):
+        return False
+    averaged, last = t.run.path / "average.pt", t.run.path / "last.pt"
+    if t.config.train.average == 1 or not last.exists():
+        return True
+    # An average that is older than the last checkpoint is one of fewer updates.
+    return averaged.exists() and averaged.stat().st_mtime_ns >= last.stat().st_mtime_ns
+
+
+def announce(t: Training) -> None:
+    """Say what begins or goes on."""
+    place = t.state.place
+    parameters = sum(p.numel() for p in t.state.model.parameters())
+    where = f"{t.ranks.world} x {t.ranks.device.type}, {str(t.dtype).removeprefix('torch.')}"
+    done = f"going on after update {place.step:,}" if place.step else "starting"
+    t.report.say(f"{done}: {len(t.train):,} pairs, {parameters:,} parameters, {where}")
+    batch, world = t.config.batch, t.ranks.world
+    pieces = -(-batch.tokens // batch.micro_tokens)
+    if pieces < world:
+        t.report.say(
+            f"{world - pieces} of {world} processes have nothing to do: an update of"
+            f" {batch.tokens:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''};"
+            f" batch.micro_tokens={batch.tokens // world} shares it"
+        )
+
+
+def rehearse(t: Training) -> None:
+    """Run the longest micro-batch once, so that a lack of memory shows now and not in hours."""
+    corpus, batch = t.train, t.config.batch
+    longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    rows = max(1, batch.micro_tokens // int(longer.max()))
+    longest = np.argpartition(longer, -min(rows, len(longer)))[-rows:]
+    pair = collate([corpus.pair(int(i)) for i in longest]).to(t.ranks.device)
+    # Adam's two averages do not exist before the first step: this holds their place.
+    averages = torch.empty(2 * t.state.gradients.numel(), device=t.ranks.device)
+    add_gradients(t.state, [Piece("rehearsal", pair)], t.dtype)
+    del averages
+
+
+def loop(t: Training) -> None:
+    """Take an update, learn from it, report, validate, save; until the steps are done."""
+    place, settings = t.state.place, t.config.train
+    updates = prepared_ahead(
+        updates_from(
+            t.train,
+            t.config.batch,
+            t.ranks,
+            seed=settings.seed,
+            epoch=place.epoch,
+            number=place.update,
+        )
+    )
+    while place.step < settings.steps and not out_of_patience(t):
+        update = next(updates)
+        t.pending.append((update, run_update(t.state, update, t.ranks, t.dtype)))
+        move_on(t, update)
+        last = place.step == settings.steps
+        if last or place.step % settings.log_every == 0:
+            log(t)
+        if last or (settings.valid_every and place.step % settings.valid_every == 0):
+            validate(t)
+        last = last or out_of_patience(t)
+        reason, due = t.ranks.agree(t.stop.reason), last or checkpoint_due(t)
+        if due or reason != GO_ON:
+            save(t, keep=due)
+        if reason != GO_ON and not last:
+            raise stopped(reason, place.step)
+    updates.close()
+
+
+def move_on(t: Training, update: Update) -> None:
+    """Count an update as done."""
+    place = t.state.place
+    place.epoch, place.update = update.next_place
+    place.source_tokens += update.source_tokens
+    place.target_tokens += update.target_tokens
+
+
+def log(t: Training) -> None:
+    """Fetch the numbers of the updates since the last time, check and report them."""
+    if not t.pending:
+        return
+    place = t.state.place
+    losses = torch.stack([numbers for _, numbers in t.pending]).double().cpu()
+    norm = float(losses[-1, 2])
+    check_finite(t, losses)
+    sums = losses[:, :2].sum(dim=0)
+    t.ranks.sum(sums)
+    tokens = sum(update.target_tokens for update, _ in t.pending)
+    seconds = time.monotonic() - t.logged_at
+    t.logged_at = time.monotonic()
+    place.seconds += seconds
+    t.report.measured(
+        Measured(
+            step=place.step,
+            epoch=place.epoch,
+            loss=float(sums[0]) / tokens,
+            plain_loss=float(sums[1]) / tokens,
+            learning_rate=current_rate(t.state),
+            gradient_norm=norm,
+            tokens=place.target_tokens,
+            tokens_per_second=tokens / seconds,
+            seconds=place.seconds,
+            memory=peak_memory(t.ranks.device),
+        )
+    )
+    t.pending.clear()
+
+
+def check_finite(t: Training, losses: Tensor) -> None:
+    """Stop before anything is saved if a loss or a gradient is not a number."""
+    finite = losses.isfinite()
+    if t.state.scaler.is_enabled():
+        # In float16 a gradient may overflow: the scaler then skips the step and scales down.
+        finite = finite[:, :2]
+    bad = (~finite.all(dim=1)).nonzero().flatten()
+    if not t.ranks.agree(len(bad)):
+        return
+    which = int(bad[0]) if len(bad) else len(t.pending) - 1
+    update, numbers = t.pending[which]
+    step = t.state.place.step - len(t.pending) + which + 1
+    raise Diverged(
+        f"training diverged at update {step:,} (epoch {update.epoch}, batch {update.number}):"
+        f" loss {float(numbers[0]) / update.target_tokens:g}, gradient {float(numbers[2]):g}",
+        fix=AFTER_DIVERGING,
+    )
+
+
+def validate(t: Training) -> None:
+    """Measure the model on held-out text and keep it if it is the best so far."""
+    if t.valid is None:
+        return
+    log(t)
+    model, place = t.state.model, t.state.place
+    limit = t.config.batch.micro_tokens
+    found = Validation(validation_loss(model, t.valid, t.ranks, t.dtype, limit=limit))
+    if not math.isfinite(found.loss):
+        raise Diverged(
+            f"training diverged: after update {place.step:,} the validation loss is"
+            f" {found.loss:g}",
+            fix=AFTER_DIVERGING,
+        )
+    if t.score_text is not None:
+        model.eval()
+        found = Validation(found.loss, t.score_text(model, t.ranks))
+        model.train()
+    best = place.best is None or found.quality > place.best
+    place.stale = 0 if best else place.stale + 1
+    if best:
+        place.best, place.best_step = found.quality, place.step
+        best_file = t.run.path / "best.pt"
+        t.ranks.first_does(lambda: save_model(best_file, t.state.to_file(whole=False)))
+    t.report.validated(place.step, found, best=best)
+    t.logged_at = time.monotonic()
+
+
+def out_of_patience(t: Training) -> bool:
+    """Tell whether validation has not improved for as long as was allowed."""
+    patience = t.config.train.patience
+    return patience > 0 and t.state.place.stale >= patience
+
+
+def checkpoint_due(t: Training) -> bool:
+    """Tell whether it is time for a checkpoint; the first process decides by its clock."""
+    steps, seconds = parse_interval(t.config.train.save_every)
+    if steps:
+        return t.state.place.step % steps == 0
+    late = t.ranks.first and time.monotonic() - t.saved_at >= seconds
+    return bool(t.ranks.agree(int(late)))
+
+
+def save(t: Training, *, keep: bool) -> None:
+    """Write last.pt, and a checkpoint to average if it is to be kept."""
+    log(t)
+    if keep:
+        t.ranks.first_does(lambda: t.run.save_step(t.state.to_file(whole=False)))
+    t.ranks.first_does(lambda: t.run.save_last(t.state.to_file(whole=True)))
+    t.saved_at = time.monotonic()
+
+
+def finish(t: Training) -> None:
+    """Average the newest checkpoints."""
+    place = t.state.place
+    t.report.say(f"done: {place.step:,} updates, {place.target_tokens:,} target tokens")
+    count = min(t.config.train.average, len(list_steps(t.run.path)))
+    if t.ranks.first and count > 1:
+        averaged = average(last_checkpoints(t.run.path, count))
+        save_model(t.run.path / "average.pt", averaged)
+        t.report.say(f"averaged the last {count} checkpoints into {t.run.path / 'average.pt'}")

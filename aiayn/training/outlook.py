@@ -1,0 +1,80 @@
+"""What a run will be, before it begins: `aiayn train --dry-run`."""
+
+from typing import Any
+
+import numpy as np
+
+from aiayn.config import Config, ModelConfig, parse_keep
+from aiayn.data.folder import DataFolder
+from aiayn.data.plan import micro_batches, plan_epoch
+from aiayn.model.transformer import parameters_of
+from aiayn.training.cost import training_flops
+
+BYTES = 4
+"""Of a float32, in which weights, gradients and the optimiser's state are kept."""
+UPDATES_LOOKED_AT = 50
+
+
+def outlook(data: DataFolder, config: Config, processes: int) -> dict[str, Any]:
+    """Return the plan of a run: parameters, batches, steps, memory, disk, operations."""
+    corpus, codec = data.corpus("train"), data.codec
+    source, target = corpus.source_lengths, corpus.target_lengths
+    batch = config.batch
+    plan = plan_epoch(
+        source,
+        target,
+        tokens=batch.tokens,
+        jitter=batch.jitter,
+        seed=config.train.seed,
+        epoch=0,
+    )
+    chosen = np.linspace(0, len(plan) - 1, min(len(plan), UPDATES_LOOKED_AT)).astype(int)
+    tokens = [int(target[plan.pairs(u)].sum()) for u in chosen]
+    micro = [
+        len(micro_batches(plan.pairs(u), source, target, limit=batch.micro_tokens))
+        for u in chosen
+    ]
+    a_process = max(1, round(float(np.mean(micro)) / processes))
+    target_size = None if codec.shared else len(codec.target)
+    parameters = parameters_of(config.model, len(codec.source), target_size)
+    epochs = config.train.steps / len(plan)
+    last, best = parse_keep(config.train.keep)
+    model_bytes = BYTES * parameters["total"]
+    return {
+        "parameters": parameters,
+        "an update": f"{batch.tokens:,} tokens an update = {processes} processes"
+        f" x {a_process} micro-batches x {round(batch.tokens / processes / a_process):,}",
+        "target tokens an update": round(float(np.mean(tokens))),
+        "micro-batches an update": round(float(np.mean(micro)), 1),
+        "updates an epoch": len(plan),
+        "steps": config.train.steps,
+        "epochs": round(epochs, 2),
+        "memory a process": _gigabytes(
+            4 * model_bytes + activation_bytes(config.model, batch.micro_tokens)
+        ),
+        "disk": _gigabytes((max(last, config.train.average) + best + 1) * model_bytes)
+        + f" of weights and {_gigabytes(6 * model_bytes)} to go on from",
+        "floating-point operations": f"""{
+            training_flops(
+                config.model,
+                source_vocabulary=len(codec.source),
+                target_vocabulary=target_size,
+                source_tokens=int(source.sum() * epochs),
+                target_tokens=int(target.sum() * epochs),
+            ):.2g}""",
+    }
+
+
+def activation_bytes(model: ModelConfig, tokens: int) -> int:
+    """Estimate what a micro-batch leaves behind for the way back, in float32.
+
+    Each attention keeps its input, q, k, v, heads, output and the norm's input and output; the
+    feed-forward network keeps its inner layer twice.
+    """
+    attention = 4 * model.d_model + 2 * model.heads * (model.d_k + model.d_v)
+    feed_forward = 2 * model.d_ff + 4 * model.d_model
+    return BYTES * tokens * model.layers * (3 * attention + 2 * feed_forward)
+
+
+def _gigabytes(count: float) -> str:
+    return f"about {count / 1e9:.1f} GB"
