@@ -1,0 +1,1 @@
+"""Search, and the translation of lines of text."""

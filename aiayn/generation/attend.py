@@ -1,0 +1,197 @@
+"""Attention weights of one sentence pair: what figures 3 to 5 of the paper are drawn from.
+
+N layers; H heads; L, M query and memory length.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from aiayn.data.batch import pad
+from aiayn.data.codec import Codec
+from aiayn.data.trees import clean, linearize, parse_tree
+from aiayn.errors import DataError, UsageError
+from aiayn.generation.translate import Translation
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.transformer import Transformer
+
+ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
+"""The three uses of attention, section 3.2.3."""
+START = "<s>"
+"""The decoder reads padding before the first token; a reader would take that for an end."""
+MEAN = "mean"
+"""The head that stands for all heads."""
+LONGEST = 1024
+"""Tokens of either side; the weights grow with the square."""
+
+T = TypeVar("T")
+Translate = Callable[[Iterable[str]], Iterable[Translation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Maps:
+    """Weights of one kind of attention; those of a query sum to 1."""
+
+    queries: list[str]
+    """Tokens that look: of the decoder, those it is about to write."""
+    keys: list[str]
+    """Tokens that are looked at: by the decoder in itself, those it has read so far."""
+    weights_NHLM: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Attended:
+    """A source, a target and the attention between and within them."""
+
+    source: list[str]
+    """Subwords as SentencePiece writes them, and `</s>`."""
+    target: list[str]
+    maps: dict[str, Maps]
+    """By kind."""
+    layers: list[int]
+    """Which of the model's layers the weights have, counted from 1."""
+    heads: list[int | str]
+    """Which heads, counted from 1; or MEAN alone."""
+
+    def select(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        layers: Sequence[str] = (),
+        heads: Sequence[str] = (),
+    ) -> "Attended":
+        """Return some kinds, layers and heads; none named, or `all`: all there are.
+
+        Args:
+            kinds: Of KINDS.
+            layers: Numbers.
+            heads: Numbers; or MEAN, which averages over all of them.
+        """
+        chosen_kinds = _choose("kind", kinds, list(self.maps))
+        chosen_layers = _choose("layer", layers, self.layers)
+        places = [self.layers.index(layer) for layer in chosen_layers]
+        averaged = list(heads) == [MEAN]
+        chosen_heads: list[int | str] = (
+            [MEAN] if averaged else _choose("head", heads, self.heads)
+        )
+        maps = {}
+        for kind in chosen_kinds:
+            weights_NHLM = self.maps[kind].weights_NHLM[places]
+            if averaged:
+                weights_NHLM = weights_NHLM.mean(axis=1, keepdims=True)
+            else:
+                weights_NHLM = weights_NHLM[:, [self.heads.index(h) for h in chosen_heads]]
+            maps[kind] = replace(self.maps[kind], weights_NHLM=weights_NHLM)
+        return replace(self, maps=maps, layers=chosen_layers, heads=chosen_heads)
+
+
+def _choose(what: str, wanted: Sequence[str], there: list[T]) -> list[T]:
+    """Return what is wanted of what is there, in the order in which it is there."""
+    known = {str(one): one for one in there}
+    for one in wanted:
+        if one not in known and one != "all":
+            raise UsageError(
+                f"there is no {what} {one!r} in this model",
+                fix=f"choose from {', '.join(known)} or all",
+            )
+    return there if not wanted or "all" in wanted else [known[o] for o in known if o in wanted]
+
+
+def attend(model: Transformer, codec: Codec, source: list[int], target: list[int]) -> Attended:
+    """Return the attention weights of all layers and heads for one pair of ids."""
+    with _weights_kept(model) as kept:
+        device = model.output.weight.device
+        model.states(pad([source]).to(device), pad([target]).to(device))
+        weights = {kind: _stack(layers) for kind, layers in kept.items()}
+    read, written = codec.source.pieces(source), codec.target.pieces(target)
+    seen = [START, *written[:-1]]
+    sides = {ENCODER: (read, read), DECODER: (written, seen), CROSS: (written, read)}
+    return Attended(
+        source=read,
+        target=written,
+        maps={kind: Maps(*sides[kind], weights[kind]) for kind in KINDS},
+        layers=list(range(1, model.config.layers + 1)),
+        heads=list(range(1, model.config.heads + 1)),
+    )
+
+
+@contextmanager
+def _weights_kept(model: Transformer) -> Iterator[dict[str, list[MultiHeadAttention]]]:
+    """Let attention keep its weights for a while; yields its layers by kind."""
+    kept = {
+        ENCODER: [layer.self_attention for layer in model.encoder],
+        DECODER: [layer.self_attention for layer in model.decoder],
+        CROSS: [layer.cross_attention for layer in model.decoder],
+    }
+    layers = cast(list[MultiHeadAttention], [one for group in kept.values() for one in group])
+    before = [layer.reference for layer in layers]
+    model.use_reference_attention()
+    try:
+        with torch.inference_mode():
+            yield cast(dict[str, list[MultiHeadAttention]], kept)
+    finally:
+        for layer, was in zip(layers, before, strict=True):
+            layer.reference, layer.weights_BHLM = was, None
+
+
+def _stack(layers: list[MultiHeadAttention]) -> NDArray[np.float32]:
+    """Return the weights (N, H, L, M) that the layers have kept of the one sentence."""
+    kept = [cast(Tensor, layer.weights_BHLM)[0] for layer in layers]
+    weights_NHLM: NDArray[np.float32] = torch.stack(kept).float().cpu().numpy()
+    if not np.isfinite(weights_NHLM).all():
+        raise DataError(
+            "the model's weights are not numbers", fix="use an earlier checkpoint of the run"
+        )
+    return weights_NHLM
+
+
+class SentencePair(NamedTuple):
+    """Ids of a source and a target; of the model's own target, its text and score as well."""
+
+    source: list[int]
+    target: list[int]
+    translation: str = ""
+    score: float | None = None
+
+
+def make_pair(
+    model: Transformer, codec: Codec, translate: Translate, source: str, target: str | None
+) -> SentencePair:
+    """Return a source with the target that is given, or with the model's own translation."""
+    source_ids = codec.encode_source(source.strip())
+    _check_length(model, "source", source_ids)
+    if target is not None:
+        target_ids = _encode_given(codec, target.strip())
+        _check_length(model, "target", target_ids)
+        return SentencePair(source_ids, target_ids)
+    (translation,) = translate([source])
+    best = translation.outputs[0]
+    ((_, target_ids),) = best.pairs
+    if not best.finished:
+        del target_ids[-1]  # the output was cut off: the model did not write an end
+    return SentencePair(source_ids, target_ids, best.text, best.score)
+
+
+def _check_length(model: Transformer, side: str, ids: list[int]) -> None:
+    most = min(LONGEST, model.longest or LONGEST)
+    if len(ids) == 1:
+        raise UsageError(f"the {side} is empty", fix="give a sentence in quotation marks")
+    if len(ids) > most:
+        raise UsageError(
+            f"the {side} has {len(ids):,} subwords, and at most {most:,} can be shown",
+            fix="give a shorter sentence",
+        )
+
+
+def _encode_given(codec: Codec, target: str) -> list[int]:
+    """Return the ids of a target that the user gives; a parser's may be a tree in brackets."""
+    if codec.settings.task == "parsing" and target.startswith("("):
+        tree = clean(parse_tree(target, "the target"))
+        target = " ".join(linearize(tree)[1]) if tree else ""
+    return codec.encode_target(target)

@@ -1,0 +1,104 @@
+"""A network made ready for decoding: matrices that never change again are put into shape.
+
+I, O width of a layer's input and output.
+"""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from aiayn.checkpoint import ModelFile, load_model
+from aiayn.config import Precision
+from aiayn.device import choose_precision
+from aiayn.errors import UsageError
+from aiayn.model.attention import MultiHeadAttention, side_by_side
+from aiayn.model.transformer import Transformer
+
+LARGEST = 127
+"""The largest weight in 8 bits."""
+
+
+def load_models(
+    paths: Sequence[Path], device: torch.device, precision: str
+) -> tuple[list[ModelFile], list[Transformer]]:
+    """Read models that decide together, ready for decoding."""
+    files = [load_model(path) for path in paths]
+    for path, file in zip(paths, files, strict=True):
+        if file.codec.fingerprint != files[0].codec.fingerprint:
+            raise UsageError(
+                f"{path} has another vocabulary than {paths[0]}",
+                fix="models that decide together are trained on one data folder, or on folders"
+                " made with --vocab-from",
+            )
+    if precision == "int8" and device.type != "cpu":
+        raise UsageError(
+            f"int8 runs on the CPU, and the device is {device.type}",
+            fix="pass --device cpu, or --precision bfloat16 or float16",
+        )
+    dtype = torch.float32
+    if precision != "int8":
+        dtype = choose_precision(cast(Precision, precision), device)
+    models = [prepare(file.build(), int8=precision == "int8") for file in files]
+    return files, [model.to(device, dtype) for model in models]
+
+
+def prepare(model: Transformer, *, int8: bool = False) -> Transformer:
+    """Fuse the projections of attention, and turn all linear layers to 8 bits if asked."""
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            fuse(module)
+    if int8:
+        for module in list(model.modules()):
+            for name, child in list(module.named_children()):
+                if isinstance(child, nn.Linear) and child.weight.numel():
+                    setattr(module, name, Int8Linear(child))
+    return model
+
+
+def fuse(attention: MultiHeadAttention) -> None:
+    """Apply projections that read the same input as one layer from now on."""
+    weight_OI, bias_O = side_by_side(attention.together)
+    wide = nn.Linear(
+        weight_OI.size(1), weight_OI.size(0), bias=bias_O is not None, device="meta"
+    )
+    wide.weight = nn.Parameter(weight_OI, requires_grad=False)
+    if bias_O is not None:
+        wide.bias = nn.Parameter(bias_O, requires_grad=False)
+    for part in [p for linear in attention.together for p in linear.parameters()]:
+        part.data = part.new_empty(0)  # nothing is in memory twice
+    attention.fused = wide
+
+
+class Int8Linear(nn.Module):
+    """x W^T + b with W in 8 bits, a scale for each output, and x turned to 8 bits as it comes.
+
+    The kernels are those of torch for x86 and ARM processors.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        weight_OI = linear.weight.detach().float()
+        scale_O = weight_OI.abs().amax(dim=1).clamp(min=1e-8).double() / LARGEST
+        zero_O = torch.zeros_like(scale_O, dtype=torch.long)
+        bias_O = None if linear.bias is None else linear.bias.detach().float()
+        with warnings.catch_warnings():
+            # torch plans to move quantized tensors elsewhere; our bound on its version holds.
+            warnings.simplefilter("ignore")
+            integers_OI = torch.quantize_per_channel(weight_OI, scale_O, zero_O, 0, torch.qint8)
+        self.packed = torch.ops.quantized.linear_prepack(integers_OI, bias_O)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the layer."""
+        # The overload by name: choosing one would take longer than a small product.
+        product = torch.ops.quantized.linear_dynamic.default
+        found: Tensor = product(x, self.packed, REDUCE_RANGE)
+        return found
+
+
+REDUCE_RANGE = not torch.cpu._is_vnni_supported()
+"""Older processors add products of 8 bits in 16; x has only 7 there, so that none overflows."""
