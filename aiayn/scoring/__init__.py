@@ -1,0 +1,1 @@
+"""Text against text, trees against trees; never imports torch."""

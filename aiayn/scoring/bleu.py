@@ -1,0 +1,141 @@
+"""BLEU, chrF and TER through sacreBLEU, each with its signature.
+
+`score_text` is what `aiayn score` prints and what a validation loop calls: the same number.
+A stream of references has one line for each hypothesis; several streams, several references.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from sacrebleu.metrics.base import Metric, Signature
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from aiayn.errors import UsageError
+from aiayn.scoring.score import MetricName, Score, require_same_count
+
+RESAMPLES = 1000
+"""Bootstrap samples, sacreBLEU's default; the seed is sacreBLEU's too and in the signature."""
+
+BUCKET_ENDS = (10, 20, 30, 40, 50, 60)
+"""Longest reference, in words, of each bucket of `score_by_length` but the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The scores of the sentences whose first reference has a certain number of words."""
+
+    words: str
+    sentences: int
+    scores: list[Score]
+
+    def record(self) -> dict[str, object]:
+        """Return what JSON output holds."""
+        scores = [record for score in self.scores for record in score.records()]
+        return {"words": self.words, "sentences": self.sentences, "scores": scores}
+
+
+def score_text(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str] = ("bleu",),
+    test_set: str = "",
+    languages: str = "",
+    *,
+    intervals: bool = False,
+) -> list[Score]:
+    """Score raw text against one or more streams of references.
+
+    Args:
+        hypotheses: One detokenized line for each sentence.
+        references: Streams of reference lines, each as long as the hypotheses.
+        metrics: What to compute, in this order.
+        test_set: sacreBLEU's name of the test set, for the signature.
+        languages: The pair, such as `en-de`; Chinese, Japanese and Korean targets get
+            sacreBLEU's own tokenizers.
+        intervals: Whether to add a mean and its 95% interval by bootstrap resampling.
+    """
+    scores = []
+    for metric in build_metrics(metrics, hypotheses, references, languages).values():
+        # sacreBLEU shows the last three of these only inside its own formatted line.
+        found = metric.corpus_score(hypotheses, None, RESAMPLES if intervals else 1)
+        scores.append(
+            Score(
+                name=found.name,
+                value=float(found.score),
+                signature=describe(metric.get_signature(), test_set, languages),
+                detail=found._verbose,
+                mean=float(found._mean) if intervals else None,
+                margin=float(found._ci) if intervals else None,
+            )
+        )
+    return scores
+
+
+def score_by_length(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str] = ("bleu",),
+    test_set: str = "",
+    languages: str = "",
+) -> list[Bucket]:
+    """Score short and long sentences apart; buckets without a sentence are left out."""
+    lengths = [len(line.split()) for line in references[0]]
+    buckets = []
+    low = 0
+    for end in (*BUCKET_ENDS, max(lengths)):
+        members = [i for i, length in enumerate(lengths) if low <= length <= end]
+        if members:
+            scores = score_text(
+                [hypotheses[i] for i in members],
+                [[stream[i] for i in members] for stream in references],
+                metrics,
+                test_set=test_set,
+                languages=languages,
+            )
+            words = f"{low}-{end}" if end in BUCKET_ENDS else f"{low} or more"
+            buckets.append(Bucket(words, len(members), scores))
+        low = end + 1
+    return buckets
+
+
+def build_metrics(
+    names: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    languages: str,
+) -> dict[str, Metric]:
+    """Return sacreBLEU's metrics by name, loaded with the references."""
+    for stream in references:
+        # sacreBLEU would silently score as many lines as the shorter side has.
+        require_same_count(hypotheses, stream)
+    return {name: _metric(MetricName(name), references, languages) for name in names}
+
+
+def _metric(name: MetricName, references: Sequence[Sequence[str]], languages: str) -> Metric:
+    match name:
+        case MetricName.BLEU:
+            target = languages.rpartition("-")[2]
+            try:
+                # Text that looks tokenized is the caller's to warn about, so `force`.
+                return BLEU(trg_lang=target, force=True, references=references)
+            except RuntimeError as problem:
+                raise UsageError(
+                    f"sacreBLEU has no tokenizer for {target} here: {problem}",
+                    fix=f"install one with: pip install 'sacrebleu[{target}]'",
+                ) from None
+        case MetricName.CHRF:
+            return CHRF(references=references)
+        case MetricName.TER:
+            return TER(references=references)
+        case _:
+            assert_never(name)
+
+
+def describe(signature: Signature, test_set: str, languages: str) -> str:
+    """Return the signature with the test set and languages, where they are known."""
+    signature.update("test", test_set or None)
+    signature.update("lang", languages or None)
+    return signature.format()

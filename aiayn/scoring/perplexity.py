@@ -1,0 +1,30 @@
+"""Perplexity of given translations, from the log-probabilities that a model gave them."""
+
+import math
+from collections.abc import Sequence
+
+from aiayn.scoring.score import Score
+
+
+def score_perplexity(log_p: Sequence[Sequence[float]], targets: Sequence[str]) -> list[Score]:
+    """exp(-sum log P / tokens), per subword as in table 3, and per word.
+
+    Args:
+        log_p: For each sentence, log P of each subword, the end of the sentence included.
+        targets: The sentences, as plain text.
+    """
+    total = math.fsum(value for sentence in log_p for value in sentence)
+    subwords = sum(len(sentence) for sentence in log_p)
+    words = sum(len(target.split()) + 1 for target in targets)
+    return [
+        Score(
+            name=name,
+            value=math.exp(min(-total / max(count, 1), 700)),
+            signature=f"unit:{unit}|ends:counted",
+            detail=f"log P {total:.2f} over {count:,} {unit}s",
+        )
+        for name, unit, count in (
+            ("perplexity", "subword", subwords),
+            ("word-perplexity", "word", words),
+        )
+    ]

@@ -1,0 +1,138 @@
+"""What every scorer returns, a number with the signature that says how it was made.
+
+Also the band that a recipe expects the number in.
+"""
+
+import re
+from collections.abc import Sequence, Sized
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aiayn.errors import DataError, OutsideBand, UsageError
+
+FILTERED_LINES, PAPER_LINES = 2737, 3003
+"""Lines of newstest2014 as WMT filtered it (wmt14), and as the paper used it (wmt14/full)."""
+
+
+class MetricName(StrEnum):
+    """What sacreBLEU computes, by its own names."""
+
+    BLEU = "bleu"
+    CHRF = "chrf"
+    TER = "ter"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """One number, its name, and everything needed to compute it again."""
+
+    name: str
+    value: float
+    signature: str
+    detail: str = ""
+    """What explains the number: n-gram precisions, lengths, counts."""
+    mean: float | None = None
+    """Mean over bootstrap resamples."""
+    margin: float | None = None
+    """Half the width of the 95% interval around the mean."""
+    other: float | None = None
+    """The same metric of the system compared with."""
+    p_value: float | None = None
+    """Chance of such a difference between two systems that are equally good."""
+    parts: "tuple[Score, ...]" = ()
+    """Figures that this one is made of; the detail shows them."""
+
+    def line(self) -> str:
+        """Return the score as sacreBLEU writes it: name, signature, number, detail."""
+        words = [f"{self.name}|{self.signature} = {self.value:.2f}"]
+        if self.mean is not None:
+            words.append(f"(mean = {self.mean:.2f} \xb1 {self.margin:.2f})")
+        if self.other is not None:
+            words.append(f"against {self.other:.2f} (p = {self.p_value:.4f})")
+        return " ".join([*words, self.detail]).rstrip()
+
+    def records(self) -> list[dict[str, object]]:
+        """Return what JSON output holds: this score as far as it is known, then its parts."""
+        record = {
+            "name": self.name,
+            "value": self.value,
+            "signature": self.signature,
+            "detail": self.detail or None,
+            "mean": self.mean,
+            "margin": self.margin,
+            "other": self.other,
+            "p_value": self.p_value,
+        }
+        known = {key: value for key, value in record.items() if value is not None}
+        return [known, *(record for part in self.parts for record in part.records())]
+
+
+def aligned(scores: Sequence[Score]) -> list[str]:
+    """Return the lines of several scores with their equals signs under one another."""
+    parts = [score.line().partition(" = ") for score in scores]
+    width = max(len(name) for name, _, _ in parts)
+    return [f"{name:>{width}}{equals}{number}" for name, equals, number in parts]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The range a score must lie in: centre and width to either side."""
+
+    centre: float
+    width: float
+
+    def check(self, score: Score) -> None:
+        """Raise OutsideBand unless the score, as printed, lies in the band or on its edge."""
+        # A score that prints as 27.80 is inside 27.3 +- 0.5, whatever its later digits.
+        rounding = 1e-9
+        if abs(round(score.value, 2) - self.centre) <= self.width + rounding:
+            return
+        low, high = self.centre - self.width, self.centre + self.width
+        raise OutsideBand(
+            f"{score.name} is {score.value:.2f}, and {low:.2f} to {high:.2f} was expected",
+            fix="compare the signature and the line above with those of the expected score",
+        )
+
+
+def parse_band(text: str) -> Band:
+    """Read a band such as `27.3+-0.5`, `27.3+/-0.5`, or one with the plus-minus sign."""
+    number = r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*"
+    found = re.fullmatch(number + r"(?:\xb1|\+/?-)" + number, text)
+    if found is None:
+        raise UsageError(
+            f"--expect {text} is not a number and how far from it a score may lie",
+            fix="write it as 27.3+-0.5",
+        )
+    return Band(float(found[1]), float(found[2]))
+
+
+def require_same_count(
+    hypotheses: Sized,
+    references: Sized,
+    *,
+    names: tuple[str, str] = ("the hypothesis", "the reference"),
+    unit: str = "lines",
+) -> None:
+    """Raise a DataError with both counts unless each hypothesis has its reference."""
+    found, wanted = len(hypotheses), len(references)
+    if wanted == 0:
+        raise DataError(
+            f"{names[1]} has no {unit}, so there is nothing to score against",
+            fix="check that it was written to the end",
+        )
+    if found == wanted:
+        return
+    raise DataError(
+        f"{names[0]} has {found:,} {unit} and {names[1]} has {wanted:,}",
+        fix=_way_out(found, wanted, unit),
+    )
+
+
+def _way_out(found: int, wanted: int, unit: str) -> str:
+    if {found, wanted} == {FILTERED_LINES, PAPER_LINES}:
+        return "one is newstest2014 as filtered (wmt14), the other the paper's (wmt14/full)"
+    if found == 0:
+        return "check that the command which writes the hypothesis did not fail"
+    if unit == "trees":
+        return "write one tree a line, and an empty line where there is none"
+    return "score the output of the same source lines, one line for each, empty ones included"
