@@ -1,0 +1,1 @@
+"""Models of other toolkits: ours in their formats, and theirs in ours."""

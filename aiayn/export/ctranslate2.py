@@ -1,0 +1,252 @@
+"""A folder that CTranslate2 loads: an engine in C++ for serving.
+
+Nothing is lost but padding, which has no place there: the decoder starts from the zero vector
+by a switch, and no search can choose what is not in the vocabulary.
+"""
+
+from pathlib import Path
+from typing import Any, cast
+
+import ctranslate2
+import torch
+from torch import Tensor, nn
+
+from aiayn import __version__
+from aiayn.checkpoint import ModelFile
+from aiayn.data.atomic import write_bytes
+from aiayn.data.codec import Codec
+from aiayn.data.vocabulary import EOS, PAD, SPACE, UNK, Vocabulary
+from aiayn.errors import UsageError
+from aiayn.export.readme import packages, preparing
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
+from aiayn.model.positions import PositionEncoding
+from aiayn.model.transformer import Embedding, Transformer
+
+POSITIONS = 2048
+"""Rows of a table of sinusoids: CTranslate2 will take no longer sentence."""
+ACTIVATIONS = {
+    "relu": ctranslate2.specs.Activation.RELU,
+    "swish": ctranslate2.specs.Activation.SWISH,
+}
+VOCABULARY_FOLDER = "vocab"
+
+
+def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
+    """Write a model into an empty folder, with its vocabulary and a README."""
+    if file.config.model.attention_window:
+        raise UsageError(
+            "model.attention_window is set, and CTranslate2 looks at every position",
+            fix="export a model with model.attention_window=0",
+        )
+    spec = _specification(file.build(), file.codec)
+    spec.validate()
+    spec.optimize(quantization="int8" if int8 else None)
+    spec.save(str(folder))
+    file.codec.save(folder / VOCABULARY_FOLDER)
+    write_bytes(folder / "README.md", _readme(file, int8=int8).encode())
+
+
+@torch.no_grad()
+def _specification(model: Transformer, codec: Codec) -> Any:
+    """Return the model as CTranslate2 describes one."""
+    c = model.config
+    sizes = {"num_layers": c.layers, "num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
+    kind = {"pre_norm": False, "activation": ACTIVATIONS[c.activation]}
+    encoder = ctranslate2.specs.TransformerEncoderSpec(**sizes, **kind)
+    decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind)
+    _set_input(encoder, encoder.embeddings[0], model.source_embedding, model.source_positions)
+    _set_input(decoder, decoder.embeddings, model.target_embedding, model.target_positions)
+    decoder.start_from_zero_embedding = True
+    for spec, layer in zip(encoder.layer, model.encoder, strict=True):
+        _set_encoder_layer(spec, cast(EncoderLayer, layer))
+    for spec, layer in zip(decoder.layer, model.decoder, strict=True):
+        _set_decoder_layer(spec, cast(DecoderLayer, layer))
+    decoder.projection.weight = _without_padding(model.output.weight.detach())
+    if c.output_bias:
+        decoder.projection.bias = _without_padding(model.output.bias.detach())
+    whole = ctranslate2.specs.TransformerSpec(encoder, decoder)
+    whole.register_source_vocabulary(_tokens(codec.source))
+    whole.register_target_vocabulary(_tokens(codec.target))
+    unknown, end = codec.target.pieces([UNK, EOS])
+    whole.config.unk_token, whole.config.eos_token = unknown, end
+    # Any token will do: the decoder starts from the zero vector instead of its embedding.
+    whole.config.decoder_start_token = end
+    whole.config.add_source_eos = True
+    whole.config.layer_norm_epsilon = c.norm_epsilon
+    return whole
+
+
+def _tokens(vocabulary: Vocabulary) -> list[str]:
+    return vocabulary.pieces(range(PAD + 1, len(vocabulary)))
+
+
+def _without_padding(rows: Tensor) -> Tensor:
+    """Return what belongs to all ids but the first; padding is the first."""
+    return rows[PAD + 1 :]
+
+
+def _set_input(
+    spec: Any, table: Any, embedding: Embedding, positions: PositionEncoding
+) -> None:
+    table.weight = _without_padding(embedding.weight.detach())
+    spec.scale_embeddings = embedding.scale
+    spec.position_encodings.encodings = positions(0, positions.limit or POSITIONS).detach()
+
+
+def _set_encoder_layer(spec: Any, layer: EncoderLayer) -> None:
+    _set_attention(spec.self_attention, layer.self_attention, layer.add_1, fused=(3,))
+    _set_feed_forward(spec.ffn, layer.feed_forward, layer.add_2)
+
+
+def _set_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
+    _set_attention(spec.self_attention, layer.self_attention, layer.add_1, fused=(3,))
+    _set_attention(spec.attention, layer.cross_attention, layer.add_2, fused=(1, 2))
+    _set_feed_forward(spec.ffn, layer.feed_forward, layer.add_3)
+
+
+def _set_attention(
+    spec: Any, own: MultiHeadAttention, add: AddAndNorm, *, fused: tuple[int, ...]
+) -> None:
+    """Lay the projections that read one input into one matrix: `fused` says how many.
+
+    Queries, keys and values have one width a head there. Zeros fill up the narrower ones, which
+    changes neither a product of queries and keys nor what W^O makes of the values.
+    """
+    d_k, d_v = (linear.out_features // own.heads for linear in (own.w_q, own.w_v))
+    width = max(d_k, d_v)
+    waiting = [own.w_q, own.w_k, own.w_v]
+    for linear_spec, count in zip(spec.linear[:-1], fused, strict=True):
+        together, waiting = waiting[:count], waiting[count:]
+        weights = [_widen(linear.weight, own.heads, width) for linear in together]
+        linear_spec.weight = torch.cat(weights)
+        if own.w_q.bias is not None:
+            biases = [_widen(linear.bias, own.heads, width) for linear in together]
+            linear_spec.bias = torch.cat(biases)
+    _set_linear(spec.linear[-1], own.w_o)
+    spec.linear[-1].weight = _widen(own.w_o.weight.T, own.heads, width).T.contiguous()
+    spec.queries_scale = d_k**-0.5
+    _set_norm(spec.layer_norm, add)
+
+
+def _widen(rows: Tensor, heads: int, width: int) -> Tensor:
+    """Return rows with zeros put below those of each head until it has `width`."""
+    of_heads = rows.reshape(heads, -1, *rows.shape[1:])
+    wide = rows.new_zeros(heads, width, *rows.shape[1:])
+    wide[:, : of_heads.size(1)] = of_heads
+    return wide.flatten(0, 1)
+
+
+def _set_feed_forward(spec: Any, own: FeedForward, add: AddAndNorm) -> None:
+    _set_linear(spec.linear_0, own.w_1)
+    _set_linear(spec.linear_1, own.w_2)
+    _set_norm(spec.layer_norm, add)
+
+
+def _set_linear(spec: Any, linear: nn.Linear) -> None:
+    spec.weight = linear.weight.detach()
+    if linear.bias is not None:
+        spec.bias = linear.bias.detach()
+
+
+def _set_norm(spec: Any, add: AddAndNorm) -> None:
+    spec.gamma, spec.beta = add.norm.weight.detach(), add.norm.bias.detach()
+
+
+class Engine:
+    """CTranslate2 at work, to compare it with ours."""
+
+    def __init__(self, folder: Path, codec: Codec) -> None:
+        self._codec = codec
+        self._ids = {piece: i for i, piece in enumerate(_tokens(codec.target), PAD + 1)}
+        self._translator = ctranslate2.Translator(
+            str(folder), compute_type="default", intra_threads=torch.get_num_threads()
+        )
+
+    def translate(self, lines: list[str], limits: list[int]) -> list[str]:
+        """Return the greedy translations of lines, each of as many tokens as its limit."""
+        found = self._translator.translate_batch(
+            self._sources(lines),
+            beam_size=1,
+            max_batch_size=64,
+            max_input_length=0,
+            max_decoding_length=max(limits),
+            min_decoding_length=0,
+        )
+        return [
+            self._codec.decode_target(self._ids[piece] for piece in one.hypotheses[0][:limit])
+            for one, limit in zip(found, limits, strict=True)
+        ]
+
+    def log_p(self, lines: list[str], targets: list[list[int]]) -> list[list[float]]:
+        """Return the log-probability of each token of given translations, and of their end."""
+        pieces = [self._codec.target.pieces(ids) for ids in targets]
+        found = self._translator.score_batch(
+            self._sources(lines), pieces, max_batch_size=64, max_input_length=0
+        )
+        return [one.log_probs for one in found]
+
+    def _sources(self, lines: list[str]) -> list[list[str]]:
+        # The engine adds the end itself.
+        encoded = self._codec.encode_source_batch(lines)
+        return [self._codec.source.pieces(ids[:-1]) for ids in encoded]
+
+
+README = """\
+# A translation model for CTranslate2
+
+Written by aiayn {version} in {precision}. In this folder, after
+`pip install {packages}`:
+
+```python
+{code}
+```
+
+The length penalty of CTranslate2 is |Y|^length_penalty, and ours is ((5 + |Y|) / 6)^alpha: the
+same number is not the same penalty. A sentence has at most {positions:,} tokens. `vocab/` holds
+the vocabulary and the settings that text was prepared with, as `aiayn preprocess --vocab-from`
+reads them.
+"""
+
+
+def _readme(file: ModelFile, *, int8: bool) -> str:
+    """Return what to do with the folder, with Python that does it."""
+    c = file.config
+    return README.format(
+        version=__version__,
+        precision="8-bit integers" if int8 else "float32",
+        packages=packages(file.codec.settings, "ctranslate2", "sentencepiece"),
+        code="\n".join(_python(file.codec, c.decode.beam, c.decode.alpha)),
+        positions=c.model.max_positions if c.model.positions == "learned" else POSITIONS,
+    )
+
+
+def _python(codec: Codec, beam: int, alpha: float) -> list[str]:
+    """Return lines of Python that translate a text."""
+    names = ("shared", "shared") if codec.source is codec.target else ("source", "target")
+    load = "SentencePieceProcessor(model_file='vocab/{}.model')"
+    imports, before, after = preparing(codec.settings)
+    encode, decode = "source.encode(text, out_type=str)", "target.decode(tokens)"
+    if codec.source.kind == "word":
+        encode = f"['{SPACE}' + word for word in text.split()]"
+    if codec.target.kind == "word":
+        decode = f"' '.join(tokens).replace('{SPACE}', '')"
+    return [
+        "import ctranslate2",
+        "from sentencepiece import SentencePieceProcessor",
+        *imports,
+        "",
+        "translator = ctranslate2.Translator('.')",
+        f"source = {load.format(names[0])}",
+        f"target = {load.format(names[1])}",
+        "",
+        "text = 'one sentence'",
+        *before,
+        f"tokens = {encode}",
+        f"search = dict(beam_size={beam}, length_penalty={alpha})",
+        "found = translator.translate_batch([tokens], **search)",
+        "tokens = found[0].hypotheses[0]",
+        f"text = {decode}",
+        *after,
+        "print(text)",
+    ]

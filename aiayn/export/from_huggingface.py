@@ -1,0 +1,312 @@
+"""The way back: a folder with a MarianMTModel of transformers becomes a model file of ours.
+
+Neither transformers nor a network is needed, and no code of the folder is run.
+"""
+
+import json
+import math
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from sentencepiece import SentencePieceProcessor
+from torch import Tensor
+
+from aiayn.checkpoint import ModelFile, build_model
+from aiayn.config import Activation, Config, DecodeConfig, ModelConfig, Tie
+from aiayn.data.codec import Codec
+from aiayn.data.folder import VOCABULARY_FOLDER
+from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
+from aiayn.data.tabled import TabledVocabulary
+from aiayn.data.vocabulary import PAD
+from aiayn.errors import DataError, UsageError
+from aiayn.export import marian
+
+WANTED = {
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "static_position_embeddings": True,
+}
+"""What a setting of config.json has to be, if it is there."""
+ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
+"""What is one setting for encoder and decoder in our models."""
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu": "swish"}
+MARKS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+"""The pieces of our first three ids, as MarianTokenizer calls them unless it is told."""
+
+
+class Ids(NamedTuple):
+    """How the ids of one side become ours."""
+
+    table: tuple[str, ...]
+    """The piece of each of our ids."""
+    order: Tensor
+    """Their id of each of ours."""
+
+
+def read(folder: Path) -> ModelFile:
+    """Return the model of a folder, with our order of dimensions and our ids."""
+    if not folder.is_dir():
+        raise UsageError(
+            f"{folder} is no folder here, and nothing is downloaded",
+            fix="give the folder of a MarianMTModel; one from a hub has to be downloaded first",
+        )
+    settings = _read_settings(folder / "config.json")
+    source, target = _read_ids(folder, settings)
+    codec = _codec(folder, source, target)
+    theirs = _complete(_read_weights(folder), settings)
+    config = _config(settings, _tie(theirs, shared=codec.shared), _has_bias(theirs))
+    with torch.device("meta"):
+        model = build_model(Config(model=config), codec)
+    rows = {
+        "source_embedding.weight": source.order,
+        "target_embedding.weight": target.order,
+        "output.weight": target.order,
+        "output.bias": target.order,
+    }
+    back = marian.sines_first(config.d_model).argsort()
+    weights = {}
+    for name, wanted in model.state_dict().items():
+        found = _take(theirs, marian.their_name(name), wanted.shape)
+        found = found[rows[name]] if name in rows else found
+        weights[name] = marian.reorder(name, found, back).contiguous()
+    _check_start(weights["target_embedding.weight"])
+    if config.tie != "none":
+        weights["output.weight"] = weights["target_embedding.weight"]
+    if config.tie == "all":
+        weights["source_embedding.weight"] = weights["target_embedding.weight"]
+    whole = Config(model=config, decode=_decode(folder, settings))
+    return ModelFile(
+        config=whole, codec=codec, weights=weights, history={"imported": folder.resolve().name}
+    )
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    """Read config.json and refuse what our models cannot be."""
+    settings = _read_json(path)
+    kind = settings.get("model_type", "not told")
+    if kind != "marian":
+        raise DataError(
+            f"{path}: model_type is {kind}, and marian is wanted",
+            fix="give the folder of a MarianMTModel",
+        )
+    for name in ("vocab_size", "d_model", *(f"encoder_{name}" for name in ON_BOTH_SIDES)):
+        if not isinstance(settings.get(name), int):
+            raise DataError(
+                f"{path}: {name} is {settings.get(name)}, and a whole number is wanted",
+                fix="copy the file again",
+            )
+    wanted: dict[str, Any] = {name: value for name, value in WANTED.items() if name in settings}
+    wanted |= {f"decoder_{name}": settings.get(f"encoder_{name}") for name in ON_BOTH_SIDES}
+    wanted["decoder_start_token_id"] = settings.get("pad_token_id")
+    for name, value in wanted.items():
+        if settings.get(name) != value or value is None:
+            raise DataError(
+                f"{path}: {name} is {settings.get(name)}, and {value} is wanted",
+                fix="this model cannot be imported",
+            )
+    if settings.get("activation_function") not in ACTIVATIONS:
+        raise DataError(
+            f"{path}: activation_function is {settings.get('activation_function')}, and"
+            f" {' or '.join(ACTIVATIONS)} is wanted",
+            fix="this model cannot be imported",
+        )
+    return settings
+
+
+def _config(settings: dict[str, Any], tie: Tie, output_bias: bool) -> ModelConfig:
+    heads = settings["encoder_attention_heads"]
+    return ModelConfig(
+        layers=settings["encoder_layers"],
+        d_model=settings["d_model"],
+        d_ff=settings["encoder_ffn_dim"],
+        heads=heads,
+        d_k=settings["d_model"] // heads,
+        d_v=settings["d_model"] // heads,
+        dropout=settings.get("dropout", 0.1),
+        attention_dropout=settings.get("attention_dropout", 0.0),
+        relu_dropout=settings.get("activation_dropout", 0.0),
+        activation=ACTIVATIONS[settings["activation_function"]],
+        norm_epsilon=marian.NORM_EPSILON,
+        positions="sinusoidal",
+        tie=tie,
+        output_bias=output_bias,
+    )
+
+
+def _decode(folder: Path, settings: dict[str, Any]) -> DecodeConfig:
+    """Return the width of the beam; the length penalty is another formula, so it is ours."""
+    path = folder / "generation_config.json"
+    search = {**settings, **(_read_json(path) if path.is_file() else {})}
+    return DecodeConfig(beam=search.get("num_beams") or DecodeConfig().beam)
+
+
+def _read_ids(folder: Path, settings: dict[str, Any]) -> tuple[Ids, Ids]:
+    """Give ids to the pieces of both sides: padding, end and unknown first, then as they were.
+
+    Both sides have one table unless the tokenizer says otherwise.
+    """
+    path = folder / "tokenizer_config.json"
+    tokenizer = _read_json(path) if path.is_file() else {}
+    marks = [tokenizer.get(name, usual) for name, usual in MARKS.items()]
+    # Older folders describe a mark by its content and more.
+    marks = [mark["content"] if isinstance(mark, dict) else mark for mark in marks]
+    source = _order(folder / "vocab.json", settings["vocab_size"], marks)
+    name = "target_vocab.json" if tokenizer.get("separate_vocabs") else "vocab.json"
+    size = settings.get("decoder_vocab_size") or settings["vocab_size"]
+    target = _order(folder / name, size, marks)
+    for mark, wanted in zip(("pad_token_id", "eos_token_id"), target.order, strict=False):
+        if settings.get(mark) != wanted:
+            raise DataError(
+                f"{folder / 'config.json'}: {mark} is {settings.get(mark)}, and {name} says"
+                f" {wanted}",
+                fix="mend the one or the other",
+            )
+    return source, target
+
+
+def _order(path: Path, size: int, marks: list[str]) -> Ids:
+    ids: dict[str, int] = _read_json(path)
+    missing = [mark for mark in marks if mark not in ids]
+    if missing or sorted(ids.values()) != list(range(size)):
+        lack = f"lacks {', '.join(missing)}" if missing else f"has {len(ids):,} ids"
+        raise DataError(
+            f"{path} {lack}, and the ids 0 to {size - 1:,} with {', '.join(marks)} are wanted",
+            fix="take the file that belongs to the weights",
+        )
+    first = [ids[mark] for mark in marks]
+    pieces = {i: piece for piece, i in ids.items()}
+    order = first + [i for i in range(size) if i not in first]
+    return Ids(tuple(pieces[i] for i in order), torch.tensor(order))
+
+
+def _codec(folder: Path, source: Ids, target: Ids) -> Codec:
+    """Return the vocabularies with our ids; a folder that we wrote holds its own."""
+    if (folder / VOCABULARY_FOLDER).is_dir():
+        return Codec.load(folder / VOCABULARY_FOLDER)
+    path = folder / "tokenizer_config.json"
+    about = _read_json(path) if path.is_file() else {}
+    models = [_read_bytes(folder / name) for name in ("source.spm", "target.spm")]
+    kinds = {_kind(model, folder) for model in models}
+    kind: Subword = "bpe" if kinds == {"bpe"} else "unigram"
+    languages = f"{about.get('source_lang')}-{about.get('target_lang')}"
+    # Others, such as groups of languages, have no place in our settings, and no use.
+    first, _, second = languages.partition("-") if LANGUAGES.fullmatch(languages) else ("",) * 3
+    return Codec(
+        TabledVocabulary(models[0], kind, source.table),
+        TabledVocabulary(models[1], kind, target.table),
+        CodecSettings(subword=kind, source_language=first, target_language=second),
+    )
+
+
+def _kind(model: bytes, folder: Path) -> Subword:
+    """Tell from its scores how a SentencePiece model was learned: those of BPE are ranks."""
+    processor = SentencePieceProcessor()
+    try:
+        processor.load_from_serialized_proto(model)
+    except RuntimeError as problem:
+        raise DataError(
+            f"{folder}: source.spm or target.spm is no SentencePiece model: {problem}",
+            fix="copy the file again",
+        ) from None
+    scores = (processor.get_score(i) for i in range(processor.get_piece_size()))
+    return "bpe" if all(score == int(score) for score in scores) else "unigram"
+
+
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    """Read the weights onto the CPU; opening them never runs code."""
+    modern, older = folder / "model.safetensors", folder / "pytorch_model.bin"
+    try:
+        if modern.is_file():
+            theirs = load_file(modern)
+        elif older.is_file():
+            theirs = torch.load(older, map_location="cpu", weights_only=True)
+        else:
+            raise UsageError(
+                f"{folder} holds neither {modern.name} nor {older.name}",
+                fix="give the folder of a MarianMTModel with its weights",
+            )
+    except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError) as problem:
+        raise DataError(
+            f"{modern if modern.is_file() else older} cannot be read: {problem}",
+            fix="copy the file again",
+        ) from None
+    return {name: weight.float() for name, weight in theirs.items()}
+
+
+def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> dict[str, Tensor]:
+    """Put in what is tied there and so need not be stored; scale as we do."""
+    source, target, output = (
+        marian.their_name(f"{name}.weight")
+        for name in ("source_embedding", "target_embedding", "output")
+    )
+    whole = dict(theirs)
+    for name, instead in ((source, marian.SHARED), (target, marian.SHARED), (output, target)):
+        if name not in whole and instead in whole:
+            whole[name] = whole[instead]
+    if not settings.get("scale_embedding", False):
+        for name in (source, target):
+            whole[name] = whole[name] / math.sqrt(settings["d_model"])
+    return whole
+
+
+def _tie(theirs: dict[str, Tensor], *, shared: bool) -> Tie:
+    """Return which matrices are equal, and so can be one."""
+    source, target, output = (
+        theirs.get(marian.their_name(f"{name}.weight"), torch.empty(0))
+        for name in ("source_embedding", "target_embedding", "output")
+    )
+    if not torch.equal(target, output):
+        return "none"
+    return "all" if shared and torch.equal(source, target) else "target"
+
+
+def _has_bias(theirs: dict[str, Tensor]) -> bool:
+    bias = theirs.get(marian.OUTPUT_BIAS)
+    return bias is not None and bool(bias.any())
+
+
+def _take(theirs: dict[str, Tensor], name: str, shape: torch.Size) -> Tensor:
+    """Return a weight of the shape that the settings give it."""
+    found = theirs.get(name)
+    if found is None:
+        raise DataError(f"the weights lack {name}", fix="copy the file again")
+    found = found.flatten() if name == marian.OUTPUT_BIAS else found
+    if found.shape != shape:
+        raise DataError(
+            f"{name} is {list(found.shape)}, and config.json wants {list(shape)}",
+            fix="take the config.json that belongs to the weights",
+        )
+    return found
+
+
+def _check_start(embedding: Tensor) -> None:
+    if embedding[PAD].any():
+        raise DataError(
+            "the embedding of padding, from which the decoder starts, is not zero",
+            fix="this model cannot be imported",
+        )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(_read_bytes(path))
+    except ValueError as problem:
+        raise DataError(f"{path} is not JSON: {problem}", fix="copy the file again") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path} holds no object", fix="copy the file again")
+    return found
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise UsageError(
+            f"{path} cannot be read: {problem.strerror}",
+            fix="give a folder with config.json, weights, source.spm, target.spm, vocab.json",
+        ) from None

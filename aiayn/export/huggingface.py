@@ -1,0 +1,252 @@
+"""A folder that transformers loads as a MarianMTModel, with its MarianTokenizer."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
+from transformers.utils import logging
+
+from aiayn import __version__
+from aiayn.checkpoint import ModelFile
+from aiayn.data.atomic import write_bytes, write_json
+from aiayn.data.codec import Codec
+from aiayn.data.vocabulary import EOS, PAD, UNK, Vocabulary
+from aiayn.errors import UsageError
+from aiayn.export import marian
+from aiayn.export.marian import NORM_EPSILON, OUTPUT_BIAS, SHARED
+from aiayn.export.readme import packages, preparing
+from aiayn.model.transformer import Transformer
+
+POSITIONS = 1024
+"""Tokens that a sentence may have; transformers makes this many sinusoids."""
+NEVER = -1e4
+"""Added to the logit of padding, which no search may choose; float16 can hold it."""
+
+LINES_AT_ONCE = 16
+"""Lines that are translated together when the two sides are compared."""
+TOKENS = {
+    "pad_token_id": PAD,
+    "eos_token_id": EOS,
+    "bos_token_id": None,
+    "decoder_start_token_id": PAD,
+    "forced_eos_token_id": None,
+}
+
+
+def write(file: ModelFile, folder: Path) -> None:
+    """Write a model into an empty folder, with its vocabulary and a README."""
+    _check(file)
+    model = file.build()
+    marian.stretch(model, math.sqrt(NORM_EPSILON / file.config.model.norm_epsilon))
+    weights = save(_weights(model), metadata={"format": "pt"})
+    write_bytes(folder / "model.safetensors", weights)
+    write_json(folder / "config.json", _config(file, model))
+    write_json(folder / "generation_config.json", _generation(file))
+    _write_tokenizer(file.codec, folder)
+    file.codec.save(folder / "vocab")
+    write_bytes(folder / "README.md", _readme(file).encode())
+
+
+def _check(file: ModelFile) -> None:
+    """Refuse what a MarianMTModel cannot be."""
+    c, codec = file.config.model, file.codec
+    widths = {f"model.d_k is {c.d_k}": c.d_k, f"model.d_v is {c.d_v}": c.d_v}
+    reasons = [
+        f"{found}, and d_model / heads = {c.d_model / c.heads:g} is wanted"
+        for found, width in widths.items()
+        if width * c.heads != c.d_model
+    ]
+    if c.positions != "sinusoidal":
+        reasons.append(f"model.positions is {c.positions}, and sinusoidal is wanted")
+    if not c.norm_epsilon:
+        reasons.append("model.norm_epsilon is 0, and more is wanted")
+    if c.attention_window:
+        reasons.append(f"model.attention_window is {c.attention_window}, and 0 is wanted")
+    if "word" in (codec.source.kind, codec.target.kind):
+        reasons.append("the vocabulary is of whole words, and subwords are wanted")
+    if reasons:
+        raise UsageError(
+            f"a MarianMTModel cannot be this model: {'; '.join(reasons)}",
+            fix="export to ctranslate2, which has more forms, or train with these settings",
+        )
+
+
+@torch.no_grad()
+def _weights(model: Transformer) -> dict[str, Tensor]:
+    """Return the parameters by their names there, and in their order of dimensions."""
+    c = model.config
+    # No search may take padding, so its logit may be any: its row is the zero vector, from
+    # which the decoder starts.
+    for embedding in (model.source_embedding, model.target_embedding):
+        embedding.weight[PAD] = 0
+    order = marian.sines_first(c.d_model)
+    found = {
+        marian.their_name(name): marian.reorder(name, weight, order).contiguous()
+        for name, weight in model.state_dict().items()
+    }
+    bias = found.get(OUTPUT_BIAS, torch.zeros(model.output.out_features)).clone()
+    bias[PAD] = NEVER
+    found[OUTPUT_BIAS] = bias[None]
+    if not c.attention_bias:
+        projections = [name.removesuffix("weight") for name in found if "_proj." in name]
+        found |= {f"{name}bias": torch.zeros(c.d_model) for name in projections}
+    if model.output.weight is model.target_embedding.weight:
+        del found["lm_head.weight"]
+    if model.source_embedding.weight is model.target_embedding.weight:
+        found[SHARED] = found.pop("model.encoder.embed_tokens.weight")
+        del found["model.decoder.embed_tokens.weight"]
+    return found
+
+
+def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
+    """Return the settings by their names there."""
+    c = file.config.model
+    sides = {
+        "layers": c.layers,
+        "attention_heads": c.heads,
+        "ffn_dim": c.d_ff,
+    }
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "d_model": c.d_model,
+        **{f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()},
+        "activation_function": c.activation,
+        "dropout": c.dropout,
+        "attention_dropout": c.attention_dropout,
+        "activation_dropout": c.relu_dropout,
+        "scale_embedding": True,
+        "static_position_embeddings": True,
+        "max_position_embeddings": POSITIONS,
+        "vocab_size": len(file.codec.source),
+        "decoder_vocab_size": len(file.codec.target),
+        "share_encoder_decoder_embeddings": (
+            model.source_embedding.weight is model.target_embedding.weight
+        ),
+        "tie_word_embeddings": model.output.weight is model.target_embedding.weight,
+        **TOKENS,
+        "dtype": "float32",
+    }
+
+
+def _generation(file: ModelFile) -> dict[str, Any]:
+    """Return how `generate` searches unless it is told otherwise."""
+    decode = file.config.decode
+    search = {"num_beams": decode.beam, "length_penalty": decode.alpha}
+    return {**search, "max_length": POSITIONS // 2, **TOKENS}
+
+
+def _write_tokenizer(codec: Codec, folder: Path) -> None:
+    """Write what MarianTokenizer reads: two SentencePiece models, and the id of each piece."""
+    write_bytes(folder / "source.spm", codec.source.model_bytes)
+    write_bytes(folder / "target.spm", codec.target.model_bytes)
+    write_json(folder / "vocab.json", _ids(codec.source))
+    if not codec.shared:
+        write_json(folder / "target_vocab.json", _ids(codec.target))
+    pad, end, unknown = codec.source.pieces([PAD, EOS, UNK])
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": codec.settings.source_language or None,
+        "target_lang": codec.settings.target_language or None,
+        "separate_vocabs": not codec.shared,
+        "model_max_length": POSITIONS,
+        "pad_token": pad,
+        "eos_token": end,
+        "unk_token": unknown,
+    }
+    write_json(folder / "tokenizer_config.json", settings)
+
+
+def _ids(vocabulary: Vocabulary) -> dict[str, int]:
+    return {piece: i for i, piece in enumerate(vocabulary.pieces(range(len(vocabulary))))}
+
+
+class Engine:
+    """transformers at work, to compare it with ours."""
+
+    def __init__(self, folder: Path, codec: Codec) -> None:
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        here = {"local_files_only": True}
+        self._settings = codec.settings
+        self._tokenizer = MarianTokenizer.from_pretrained(folder, **here)
+        self._model = MarianMTModel.from_pretrained(folder, **here).eval()
+
+    @torch.inference_mode()
+    def translate(self, lines: list[str], limits: list[int]) -> list[str]:
+        """Return the greedy translations of lines, each of as many tokens as its limit."""
+        greedy = GenerationConfig(num_beams=1, max_new_tokens=max(limits), **TOKENS)
+        texts = []
+        for start in range(0, len(lines), LINES_AT_ONCE):
+            batch = self._inputs(lines[start : start + LINES_AT_ONCE])
+            found = self._model.generate(**batch, generation_config=greedy)
+            texts += [
+                # The first is what the decoder starts from.
+                self._tokenizer.decode(ids[1 : limit + 1], skip_special_tokens=True)
+                for ids, limit in zip(found, limits[start:], strict=False)
+            ]
+        return [self._settings.target_preparation.undo(text) for text in texts]
+
+    @torch.inference_mode()
+    def log_p(self, lines: list[str], targets: list[list[int]]) -> list[list[float]]:
+        """Return the log-probability of each token of given translations, and of their end."""
+        found = []
+        for line, target in zip(lines, targets, strict=True):
+            inputs = self._inputs([line])
+            logits = self._model(
+                **inputs, decoder_input_ids=torch.tensor([[PAD, *target]])
+            ).logits
+            gold = torch.tensor([[*target, EOS]])[..., None]
+            found.append(logits.log_softmax(dim=-1).gather(2, gold).flatten().tolist())
+        return found
+
+    def _inputs(self, lines: list[str]) -> Any:
+        texts = list(self._settings.source_preparation(lines))
+        return self._tokenizer(texts, return_tensors="pt", padding=True)
+
+
+README = """\
+# A translation model for transformers
+
+A MarianMTModel, written by aiayn {version}. In this folder, after `pip install {packages}`:
+
+```python
+{code}
+```
+
+The length penalty of transformers is |Y|^length_penalty, and ours is ((5 + |Y|) / 6)^alpha: the
+same number is not the same penalty. A sentence has at most {positions:,} tokens, and no spaces
+around it. MarianTokenizer knows no escapes: a text with the signs U+2581 or U+2585 loses them,
+and a line that opens with `>>...<<` loses that; aiayn keeps both. `vocab/` holds the vocabulary
+and the settings that text was prepared with, as `aiayn import` and `aiayn preprocess
+--vocab-from` read them.
+"""
+
+
+def _readme(file: ModelFile) -> str:
+    """Return what to do with the folder, with Python that does it."""
+    imports, before, after = preparing(file.codec.settings)
+    code = [
+        "from transformers import MarianMTModel, MarianTokenizer",
+        *imports,
+        "",
+        "tokenizer = MarianTokenizer.from_pretrained('.')",
+        "model = MarianMTModel.from_pretrained('.')",
+        "",
+        "text = 'one sentence'",
+        *before,
+        "found = model.generate(**tokenizer(text, return_tensors='pt'))",
+        "text = tokenizer.decode(found[0], skip_special_tokens=True)",
+        *after,
+        "print(text)",
+    ]
+    return README.format(
+        version=__version__,
+        packages=packages(file.codec.settings, "torch", "transformers", "sentencepiece"),
+        code="\n".join(code),
+        positions=POSITIONS,
+    )
