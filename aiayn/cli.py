@@ -1,0 +1,98 @@
+"""The `aiayn` program: its commands, and the one place where errors become exit codes."""
+
+import errno
+import os
+import sys
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from aiayn import __version__, console
+from aiayn.commands import (
+    attend,
+    average,
+    export,
+    generate,
+    import_,
+    info,
+    preprocess,
+    sample,
+    score,
+    train,
+)
+from aiayn.errors import AiaynError, Stopped, UsageError
+
+app = typer.Typer(
+    name="aiayn",
+    help="The Transformer of 'Attention Is All You Need', as commands for shell pipelines.",
+    epilog="The way of the data: sample -> preprocess -> train -> average -> generate -> score",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _examples(lines: tuple[str, ...]) -> str:
+    """Return the foot of a command's help; each paragraph is printed as one line."""
+    return "\n\n".join(["[bold]Examples[/bold]", *lines])
+
+
+app.command(epilog=_examples(sample.EXAMPLES))(sample.sample)
+app.command(cls=preprocess.PreprocessCommand, epilog=_examples(preprocess.EXAMPLES))(
+    preprocess.preprocess
+)
+app.command(epilog=_examples(train.EXAMPLES))(train.train)
+app.command(epilog=_examples(average.EXAMPLES))(average.average)
+app.command(epilog=_examples(generate.EXAMPLES))(generate.generate)
+app.command(epilog=_examples(score.EXAMPLES))(score.score)
+app.command(epilog=_examples(attend.EXAMPLES))(attend.attend)
+app.command(epilog=_examples(export.EXAMPLES))(export.export)
+app.command(name="import", epilog=_examples(import_.EXAMPLES))(import_.import_model)
+app.command(epilog=_examples(info.EXAMPLES))(info.info)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.result(f"aiayn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that come before a command; --version acts on its own."""
+
+
+def main() -> None:
+    """Run a command; an error that the user can act on is printed without a traceback."""
+    # Before torch loads: threads that wait for one another spin for some microseconds and then
+    # sleep. Spinning for long is slow when something else wants a core, and sleeping at once is
+    # slow when nothing does.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
+    try:
+        app()
+    except OSError as problem:
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        console.fail(
+            UsageError(f"{problem.strerror}", fix="free some space, then run it again")
+        )
+        # What is still in the buffer cannot be written either.
+        os._exit(UsageError.exit_code)
+    except AiaynError as error:
+        # Processes that stop together say so once.
+        if not isinstance(error, Stopped) or os.environ.get("RANK", "0") == "0":
+            console.fail(error)
+        sys.exit(error.exit_code)

@@ -1,0 +1,1 @@
+"""One file a command: parse, call, report; torch is imported only when work begins."""

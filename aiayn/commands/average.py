@@ -1,0 +1,77 @@
+"""`aiayn average`: the mean of checkpoints."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aiayn import console
+from aiayn.errors import UsageError
+
+EXAMPLES = (
+    "aiayn average run -o model.pt",
+    "aiayn average run -o model.pt --steps 98000,99000,100000",
+)
+
+
+def average(
+    run: Annotated[Path, typer.Argument(help="Run folder that `aiayn train` wrote.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
+    ],
+    last: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Checkpoints to average, newest first. The paper: 5 for base, 20 for big.",
+            rich_help_panel="Which checkpoints",
+        ),
+    ] = 5,
+    best: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Average the checkpoints that validated best instead.",
+            rich_help_panel="Which checkpoints",
+        ),
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,C",
+            help="Average the checkpoints after these updates instead.",
+            rich_help_panel="Which checkpoints",
+        ),
+    ] = None,
+) -> None:
+    """Average checkpoints of a run into one model file (section 6.1 of the paper)."""
+    from aiayn.checkpoint import save_model
+    from aiayn.training.average import (
+        average,
+        best_checkpoints,
+        last_checkpoints,
+        named_checkpoints,
+    )
+
+    if steps is not None and best is not None:
+        raise UsageError("--best and --steps exclude one another", fix="leave one of them out")
+    if steps is not None:
+        paths = named_checkpoints(run, parse_steps(steps))
+    elif best is not None:
+        paths = best_checkpoints(run, best)
+    else:
+        paths = last_checkpoints(run, last)
+    averaged = average(paths)
+    save_model(output, averaged)
+    numbers = ", ".join(f"{step:,}" for step in averaged.history["averaged_steps"])
+    console.say(f"averaged updates {numbers} into {output}")
+
+
+def parse_steps(text: str) -> list[int]:
+    """Read `98000,99000,100000`."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"--steps is {text!r}", fix="write update numbers with commas: 98000,99000"
+        ) from None

@@ -1,0 +1,323 @@
+"""`aiayn generate`: text in, translations out."""
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from aiayn import console
+from aiayn.config import DecodeConfig
+from aiayn.data.atomic import require_place
+from aiayn.data.text import STDIN, count_lines
+from aiayn.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from aiayn.generation.search import Search
+    from aiayn.generation.translate import Line, Translation
+
+    Work = Callable[..., Iterator[tuple[Line, Translation]]]
+
+EXAMPLES = (
+    "echo 'The dog sees the cat.' | aiayn generate run",
+    "aiayn generate run/average.pt -i test.en -o test.hyp --beam 4 --alpha 0.6",
+    "aiayn generate run -i test.en --nbest 4 --format tsv | cut -f 1,3,4",
+)
+
+STDOUT = Path("-")
+
+_text = partial(typer.Option, metavar="FILE")
+_search = partial(typer.Option, rich_help_panel="Search", show_default="the model's")
+_rule = partial(typer.Option, rich_help_panel="Search", show_default=False)
+_sample = partial(typer.Option, rich_help_panel="Sampling")
+_format = partial(typer.Option, rich_help_panel="Output")
+_run = partial(typer.Option, rich_help_panel="Running")
+
+Models = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Run folder (its average, else its best model) or model file. Several models with"
+        " one vocabulary decide together: the mean of their probabilities counts."
+    ),
+]
+Input = Annotated[
+    Path,
+    _text(
+        "--input",
+        "-i",
+        help="Text, one sentence a line; .gz .bz2 .xz too.",
+        show_default="stdin",
+    ),
+]
+TO = "Where to write. Interrupted, the same command goes on where it was."
+OutputFile = Annotated[Path | None, _text("--output", "-o", help=TO, show_default="stdout")]
+PREFIX = "What the translations have to begin with, line by line; an empty line leaves it open."
+Prefix = Annotated[Path | None, _text("--prefix", help=PREFIX, show_default=False)]
+STRICT = "Exit with 3 in the end if a line was cut into pieces, not ended or not UTF-8."
+Strict = Annotated[bool, typer.Option("--strict", help=STRICT)]
+
+Beam = Annotated[
+    int | None, _search(min=1, help="Hypotheses kept alive; the paper: 4, parsing 21.")
+]
+ALPHA = "Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."
+Alpha = Annotated[float | None, _search(min=0, help=ALPHA)]
+EXTRA = "An output has at most this many more tokens than its input."
+ExtraLength = Annotated[int | None, _search(min=0, help=EXTRA)]
+Greedy = Annotated[bool, _rule("--greedy", help="Take the best token at each step: beam 1.")]
+MinLength = Annotated[int, _rule(min=0, help="Tokens that an output has at least.")]
+NO_REPEAT = "So many tokens in a row occur at most once in an output; 0: as the model likes."
+NoRepeat = Annotated[int, _rule("--no-repeat-ngram", min=0, help=NO_REPEAT)]
+
+SAMPLE = "Draw each token by its probability in place of beam search."
+Sample = Annotated[bool, _sample("--sample", help=SAMPLE)]
+TOP_K = "Draw among so many most probable tokens; 0: all."
+TopK = Annotated[int, _sample("--top-k", min=0, help=TOP_K)]
+TOP_P = "Draw among the most probable tokens that have this probability together."
+TopP = Annotated[float, _sample("--top-p", min=0, max=1, help=TOP_P)]
+TEMPERATURE = "Below 1, what is probable becomes more so; above 1, less."
+Temperature = Annotated[float, _sample(help=TEMPERATURE)]
+SEED = "Another seed, other samples; a sentence's samples do not depend on its neighbours."
+Seed = Annotated[int, _sample(min=0, help=SEED)]
+
+NBEST = (
+    "Translations of each line, so many rows for each: the best first, samples in the order"
+    " drawn. Without --beam, it widens to hold them."
+)
+NBest = Annotated[int | None, _format(min=1, help=NBEST, show_default="1")]
+FORMAT = (
+    "text: translation, then score and alignment where asked for, parted by tabs; tsv: line"
+    " (from 1), rank, score, translation, alignment; jsonl: an object a line with line, text,"
+    " score, finished, pieces, and alignment and nbest where asked for."
+)
+FormatName = Annotated[Literal["text", "tsv", "jsonl"], _format("--format", help=FORMAT)]
+SCORES = "In text, add log P(Y | X) / lp(Y); tsv and jsonl have it always."
+Scores = Annotated[bool, _format("--scores", help=SCORES)]
+ALIGN = (
+    "Add the source word of each target word, from attention: 0-0 1-2, source-target, from 0."
+)
+Align = Annotated[bool, _format("--align", help=ALIGN)]
+
+Device = Annotated[str, _run(help="auto, cpu, cuda or mps.")]
+PRECISION = "int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."
+Precision = Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run(help=PRECISION)]
+Threads = Annotated[int, _run(min=0, help="CPU threads; 0: all cores.")]
+BatchTokens = Annotated[int, _run(min=1, help="Source tokens that are translated at once.")]
+
+
+def generate(
+    models: Models,
+    input: Input = STDIN,
+    output: OutputFile = None,
+    prefix: Prefix = None,
+    strict: Strict = False,
+    beam: Beam = None,
+    alpha: Alpha = None,
+    extra_length: ExtraLength = None,
+    greedy: Greedy = False,
+    min_length: MinLength = 0,
+    no_repeat_ngram: NoRepeat = 0,
+    sample: Sample = False,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    temperature: Temperature = 1.0,
+    seed: Seed = 1,
+    nbest: NBest = None,
+    format: FormatName = "text",
+    scores: Scores = False,
+    align: Align = False,
+    device: Device = "auto",
+    precision: Precision = "float32",
+    threads: Threads = 0,
+    batch_tokens: BatchTokens = 2048,
+) -> None:
+    """Translate text, one line out for each line in (section 6.1 of the paper).
+
+    Plain text comes in and plain text goes out: the model file knows its vocabulary and how the
+    text was prepared. Answers come as soon as they are ready, so it works in a live pipe. Under
+    torchrun the processes share the input.
+    """
+    output = None if output == STDOUT else output
+    options = Options(**locals())
+    options.check()
+    from aiayn.checkpoint import find_model
+    from aiayn.device import share_cores
+    from aiayn.generation.pipeline import translate_together
+    from aiayn.generation.prepare import load_models
+    from aiayn.generation.translate import Translator
+    from aiayn.training.ranks import join_ranks
+
+    paths = [find_model(model) for model in models]
+    with join_ranks(device) as ranks:
+        files, networks = load_models(paths, ranks.device, precision)
+        decode = files[0].config.decode
+        translator = Translator(
+            networks,
+            files[0].codec,
+            options.search(decode),
+            decode.extra_length if extra_length is None else extra_length,
+            batch_tokens,
+            workers=share_cores(ranks.device, threads),
+            longest=decode.longest,
+            aligns=align,
+        )
+        work = partial(translate_together, translator, company=ranks)
+        if not ranks.first:
+            for _ in work((), report=lambda lines: None):
+                pass  # the first process writes
+            return
+        if paths != models:
+            console.say(f"model: {', '.join(map(str, paths))}")
+        special = write_translations(work, options, paths)
+    report(special, strict)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    models: list[Path]
+    input: Path
+    output: Path | None
+    prefix: Path | None
+    strict: bool
+    beam: int | None
+    alpha: float | None
+    extra_length: int | None
+    greedy: bool
+    min_length: int
+    no_repeat_ngram: int
+    sample: bool
+    top_k: int
+    top_p: float
+    temperature: float
+    seed: int
+    nbest: int | None
+    format: Literal["text", "tsv", "jsonl"]
+    scores: bool
+    align: bool
+    device: str
+    precision: str
+    threads: int
+    batch_tokens: int
+
+    def check(self) -> None:
+        """Refuse what does not go together."""
+        if self.sample and (self.greedy or self.beam):
+            raise UsageError("--sample takes no beam", fix="leave --beam and --greedy out")
+        if self.greedy and self.beam not in (None, 1):
+            raise UsageError(f"--greedy excludes --beam {self.beam}", fix="leave one out")
+        beam = 1 if self.greedy else self.beam
+        if beam and not self.sample and (self.nbest or 1) > beam:
+            raise UsageError(
+                f"--nbest {self.nbest} is more than a beam of {beam} holds",
+                fix="leave --greedy out" if self.greedy else f"pass --beam {self.nbest}",
+            )
+        if (self.top_k, self.top_p, self.temperature) != (0, 1, 1) and not self.sample:
+            raise UsageError(
+                "--top-k, --top-p and --temperature are for sampling", fix="pass --sample, too"
+            )
+        if not (0 < self.temperature < math.inf and self.top_p > 0):
+            raise UsageError(
+                f"--temperature {self.temperature:g} --top-p {self.top_p:g} leave nothing to"
+                " draw from",
+                fix="give numbers above 0; --greedy takes the most probable token",
+            )
+        self._check_files()
+
+    def _check_files(self) -> None:
+        if self.prefix == self.input == STDIN:
+            raise UsageError("--prefix - leaves no standard input for the text", fix="pass -i")
+        if self.output:
+            require_place(self.output)
+            if (
+                self.output.exists()
+                and self.input.exists()
+                and self.output.samefile(self.input)
+            ):
+                raise UsageError(
+                    f"{self.output} is the input and the output",
+                    fix="choose another name with -o",
+                )
+
+    def search(self, decode: DecodeConfig) -> "Search":
+        """Return how to search, where nothing was asked for as the model would have it."""
+        from aiayn.generation.rules import Rules
+        from aiayn.generation.sampling import Sampling
+        from aiayn.generation.search import BeamSearch
+
+        rules = Rules(min_length=self.min_length, no_repeat=self.no_repeat_ngram)
+        alpha = decode.alpha if self.alpha is None else self.alpha
+        count = self.nbest or 1
+        if not self.sample:
+            beam = 1 if self.greedy else self.beam or max(decode.beam, count)
+            return BeamSearch(beam=beam, alpha=alpha, nbest=count, rules=rules)
+        return Sampling(
+            samples=count,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            temperature=self.temperature,
+            alpha=alpha,
+            seed=self.seed,
+            rules=rules,
+        )
+
+
+def write_translations(work: "Work", options: Options, paths: list[Path]) -> Counter[str]:
+    """Translate and write line by line; return how many lines were special, and how."""
+    from aiayn.generation.output import Layout, open_output
+    from aiayn.generation.pipeline import oddities, read_input
+
+    layout = Layout(format=options.format, scores=options.scores, nbest=options.nbest)
+    with (
+        open_output(options.output, job_of(options, paths)) as file,
+        show_progress(options) as step,
+    ):
+        step(file.lines)
+        lines = file.skip(read_input(options.input, options.prefix))
+        for line, translation in work(lines, report=step):
+            rows = layout.lay_out(file.lines + 1, translation)
+            file.write(line, rows, oddities(line, translation))
+    return file.special
+
+
+def show_progress(options: Options) -> AbstractContextManager[Callable[[int], None]]:
+    """Show how far the work is, unless that would get into the lines of a terminal."""
+    if prompts := options.input == STDIN and sys.stdin.isatty():
+        console.say("type a sentence and press Enter; Ctrl-D ends")
+    if prompts or (options.output is None and sys.stdout.isatty()):
+        return nullcontext(lambda lines: None)
+    return console.progress("translating", total=count_lines(options.input), unit="lines")
+
+
+def job_of(options: Options, paths: list[Path]) -> dict[str, str]:
+    """Return all that the output depends on, for telling whether a rerun is the same."""
+    free = ("output", "strict", "threads", "batch_tokens")
+    asked = {
+        f.name: str(getattr(options, f.name)) for f in fields(options) if f.name not in free
+    }
+    return {**asked, "models": ", ".join(map(describe, paths))}
+
+
+def describe(path: Path) -> str:
+    """Return what tells one model file from another in the same place."""
+    return f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}"
+
+
+def report(special: Counter[str], strict: bool) -> None:
+    """Say what was out of the ordinary, and refuse to call it a success if asked."""
+    from aiayn.generation.pipeline import STRICT
+
+    found = [f"{count:,} {what}" for what, count in special.items() if count]
+    if found:
+        console.say(f"lines out of the ordinary: {', '.join(found)}")
+    if strict and any(special[what] for what in STRICT):
+        refused = [f"{special[what]:,} {what}" for what in STRICT if special[what]]
+        raise DataError(
+            f"--strict: {', '.join(refused)}", fix="look at these lines, or leave --strict out"
+        )

@@ -1,0 +1,190 @@
+"""`aiayn info`: what a preset, a data folder, a run or a model is."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from aiayn import console
+from aiayn.config import differences, settings_of, to_yaml
+from aiayn.errors import UsageError
+from aiayn.presets import PRESETS
+from aiayn.presets import preset as find_preset
+
+EXAMPLES = (
+    "aiayn info --preset table3-B1 --vocab-size 37000 --json",
+    "aiayn info run data",
+)
+
+PRESET = "A preset of the paper"
+
+
+def info(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Data folders, run folders and model files.", metavar="[PATH]..."),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="tiny, base, big, table3-A1 and so on.", rich_help_panel=PRESET),
+    ] = None,
+    vocab_size: Annotated[
+        str,
+        typer.Option(
+            metavar="N[,M]",
+            help="Entries of the shared vocabulary, or of the source's and the target's.",
+            rich_help_panel=PRESET,
+        ),
+    ] = "37000",
+    yaml: Annotated[
+        bool,
+        typer.Option(
+            "--yaml",
+            help="Only the settings, each with what it means, as a file for --config; of a run"
+            " or a model, too.",
+            rich_help_panel=PRESET,
+        ),
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check every checksum of a data folder.")
+    ] = False,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw the loss, BLEU and learning rate of a run into FILE."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Tell what something is: settings, sizes, parameters by part, what a run reached."""
+    if preset is None and not paths:
+        raise UsageError(
+            "there is nothing to tell about", fix="give a folder, a model file or --preset NAME"
+        )
+    if yaml:
+        print_yaml(preset, paths or [])
+        return
+    if svg is not None:
+        write_curves(paths or [], svg)
+    found = [describe_preset(preset, vocab_size)] if preset is not None else []
+    found += [describe_path(path, verify=verify) for path in paths or []]
+    if as_json:
+        console.result_json(found[0] if len(found) == 1 else found)
+        return
+    for description in found:
+        show(description)
+
+
+def print_yaml(preset: str | None, paths: list[Path]) -> None:
+    """Print the settings of a preset, or of a run or model, as a file for --config."""
+    if (preset is None) == (len(paths) != 1):
+        raise UsageError(
+            "--yaml is for one preset, run or model", fix="aiayn info --preset base --yaml"
+        )
+    if preset is not None:
+        config = find_preset(preset)
+    else:
+        from aiayn.checkpoint import find_model, load_model
+
+        config = load_model(find_model(paths[0])).config
+    console.result(to_yaml(config, documented=True).rstrip())
+
+
+def describe_preset(name: str, vocab_size: str) -> dict[str, Any]:
+    """Return the settings of a preset and the parameters of its model."""
+    from aiayn.model.transformer import parameters_of
+
+    config = find_preset(name)
+    source, target = parse_sizes(vocab_size)
+    parameters = parameters_of(config.model, source, target)
+    return {"preset": name, "parameters": parameters, "settings": settings_of(config)}
+
+
+def parse_sizes(text: str) -> tuple[int, int | None]:
+    """Read `37000` or `16384,512`."""
+    parts = text.split(",")
+    if len(parts) > 2 or not all(part.isdigit() and int(part) > 3 for part in parts):
+        raise UsageError(
+            f"--vocab-size is {text!r}", fix="write one number, or source and target: 16384,512"
+        )
+    return int(parts[0]), int(parts[1]) if len(parts) == 2 else None
+
+
+def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
+    """Return what is in a data folder, a run folder or a model file."""
+    from aiayn.data.folder import UNFINISHED_FOLDER, DataFolder
+    from aiayn.data.manifest import MANIFEST_FILE
+
+    if not path.exists():
+        raise UsageError(f"{path} does not exist", fix="check the path")
+    if (path / MANIFEST_FILE).exists() or (path / UNFINISHED_FOLDER).exists():
+        folder = DataFolder.open(path)
+        if verify:
+            checked = len(list(folder.verify()))
+            console.say(f"{path}: {checked} checksums are right")
+        return {"data": str(path), **folder.describe()}
+    if verify:
+        raise UsageError(f"{path} is no data folder", fix="--verify checks data folders")
+    return describe_model(path)
+
+
+def describe_model(path: Path) -> dict[str, Any]:
+    """Return what a run has reached, and what a model file, or that of a run, is."""
+    from aiayn.checkpoint import find_model, load_model
+    from aiayn.model.transformer import count_parameters
+    from aiayn.training.run import RunFolder
+    from aiayn.training.summary import summarize
+
+    file_path = find_model(path)
+    file = load_model(file_path)
+    last = RunFolder(path).newest() if path.is_dir() else None
+    return {
+        **(summarize(path, last) if last else {}),
+        "model": str(file_path),
+        "step": file.step,
+        **file.history,
+        "parameters": count_parameters(file.build()),
+        "vocabulary": {"source": len(file.codec.source), "target": len(file.codec.target)},
+        "differs from base": dict(
+            change.split(": ", 1) for change in differences(PRESETS["base"], file.config)
+        ),
+        "settings": settings_of(file.config),
+    }
+
+
+def write_curves(paths: list[Path], svg: Path) -> None:
+    """Draw the curves of the one run that was named."""
+    from aiayn.data.atomic import write_bytes
+    from aiayn.training.curves import draw_curves
+    from aiayn.training.run import RunFolder
+
+    metrics = RunFolder(paths[0]).read_metrics() if len(paths) == 1 else []
+    if not metrics:
+        raise UsageError(
+            "--svg draws one run that has measured something",
+            fix="give the folder of one run: aiayn info run --svg curves.svg",
+        )
+    write_bytes(svg, draw_curves(metrics).encode())
+    console.say(f"drew {svg}")
+
+
+def show(description: dict[str, Any]) -> None:
+    """Print a description for a person: plain values, then a table for each group."""
+    groups = {key: value for key, value in description.items() if isinstance(value, dict)}
+    plain = [(key, value) for key, value in description.items() if key not in groups]
+    console.result_table(["", ""], plain)
+    for name, group in groups.items():
+        if group:
+            console.result("")
+            console.result_table([name, ""], flatten(group))
+
+
+def flatten(group: dict[str, Any], before: str = "") -> list[tuple[str, object]]:
+    """Return nested values as rows `section.key`, value."""
+    rows: list[tuple[str, object]] = []
+    for key, value in group.items():
+        if isinstance(value, dict):
+            rows += flatten(value, f"{before}{key}.")
+        else:
+            rows.append((f"{before}{key}", value))
+    return rows
