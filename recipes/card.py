@@ -1,0 +1,148 @@
+"""Set what a run has reached beside what the paper reports: a results card.
+
+card.py expected.yaml ROW --info info.json --score score.json [--gpus 8] [--json card.json]
+
+reads what `aiayn info RUN --json` and `aiayn score --json` printed, prints the card as Markdown
+and writes it as JSON.
+"""
+
+import argparse
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from aiayn import __version__
+from aiayn.data.atomic import write_json
+
+ABOUT = {
+    "updates": "updates",
+    "hours": "hours of training",
+    "cost": "cost in FLOPs as the paper counts: time x GPUs x TFLOPS",
+    "operations": "cost in FLOPs, matrix products counted",
+    "parameters": "parameters",
+}
+
+
+def make_card(
+    expected: dict[str, Any],
+    row: str,
+    info: dict[str, Any],
+    scores: list[dict[str, Any]],
+    *,
+    gpus: int,
+    tflops: float,
+    scale: str,
+) -> dict[str, Any]:
+    """Return everything that the card says."""
+    of_paper = expected["rows"][row]
+    bands = of_paper["scores"]
+    settings = json.dumps(info["settings"], sort_keys=True).encode()
+    return {
+        "result": expected["result"],
+        "row": row,
+        "scale": scale,
+        "scores": [
+            judge(score, bands[score["name"]], scale)
+            for score in scores
+            if score["name"] in bands
+        ],
+        "obtained": {
+            "updates": info["step"],
+            "hours": info["hours"],
+            "cost": info["hours"] * 3600 * gpus * tflops * 1e12,
+            "operations": info["cost"]["floating-point operations"],
+            "parameters": info["parameters"]["total"],
+        },
+        "paper": {name: of_paper[name] for name in ABOUT if name in of_paper},
+        "gpus": gpus,
+        "tflops": tflops,
+        "settings_sha256": hashlib.sha256(settings).hexdigest(),
+        "aiayn": __version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def judge(score: dict[str, Any], band: dict[str, Any], scale: str) -> dict[str, Any]:
+    """Return a score with the paper's value and where it lies; a rehearsal is not judged."""
+    low, high = band["low"], band["high"]
+    inside = low <= round(score["value"], 2) <= high
+    verdict = "inside" if inside else "outside"
+    return {
+        "name": score["name"],
+        "value": score["value"],
+        "signature": score["signature"],
+        "detail": score.get("detail", ""),
+        "paper": band.get("paper"),
+        "low": low,
+        "high": high,
+        "verdict": verdict if scale == "paper" else "rehearsal",
+    }
+
+
+def to_markdown(card: dict[str, Any]) -> str:
+    """Return the card for a person."""
+    lines = [f"# {card['result']}: {card['row']}", ""]
+    if card["scale"] != "paper":
+        lines += ["A rehearsal of the steps, on other data and with a small model.", ""]
+    lines += ["| score | obtained | paper | band | |", "|---|---|---|---|---|"]
+    for score in card["scores"]:
+        paper = "" if score["paper"] is None else score["paper"]
+        lines.append(
+            f"| {score['name']} | {score['value']:.2f} | {paper}"
+            f" | {score['low']} to {score['high']} | {score['verdict']} |"
+        )
+    lines += ["", "| training | obtained | paper |", "|---|---|---|"]
+    for name, meaning in ABOUT.items():
+        obtained, paper = (written(card[who].get(name)) for who in ("obtained", "paper"))
+        lines.append(f"| {meaning} | {obtained} | {paper} |")
+    lines.append("")
+    for score in card["scores"]:
+        lines.append(f"- `{score['name']}|{score['signature']}` {score['detail']}".rstrip())
+    lines += [
+        f"- cost: {card['gpus']} x {card['tflops']} TFLOPS",
+        f"- settings sha256 {card['settings_sha256'][:12]}, aiayn {card['aiayn']},"
+        f" {card['date']}",
+    ]
+    return "\n".join(lines)
+
+
+def written(number: float | None) -> str:
+    """Write a number to be read, 100,000 or 3.3e+18, or nothing where it is unknown."""
+    if number is None:
+        return ""
+    if number >= 1e12:
+        return f"{number:.2g}"
+    return f"{number:,g}" if isinstance(number, float) else f"{number:,}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("expected", type=Path)
+    parser.add_argument("row")
+    parser.add_argument("--info", type=Path, required=True)
+    parser.add_argument("--score", type=Path, required=True)
+    parser.add_argument("--gpus", type=int, default=1)
+    parser.add_argument("--tflops", type=float, default=9.5, help="a P100: 9.5")
+    parser.add_argument("--scale", default="paper")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    card = make_card(
+        yaml.safe_load(given.expected.read_text()),
+        given.row,
+        json.loads(given.info.read_text()),
+        json.loads(given.score.read_text())["scores"],
+        gpus=given.gpus,
+        tflops=given.tflops,
+        scale=given.scale,
+    )
+    if given.json:
+        write_json(given.json, card)
+    print(to_markdown(card))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Print what a training will be while there is no data yet; `--dry-run` of a recipe calls it.
+
+plan.py VOCABULARY OPTIONS...      the options of `aiayn train`
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+from aiayn.commands.info import parse_sizes
+from aiayn.commands.train import resolve
+from aiayn.model.transformer import parameters_of
+from aiayn.training.cost import training_flops
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("vocabulary", type=parse_sizes)
+    parser.add_argument("--preset", default="base")
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--steps")
+    known, rest = parser.parse_known_args()
+    settings = [word for word in rest if re.match(r"\w+\.\w+=", word)]
+    if known.steps:
+        settings.append(f"train.steps={known.steps}")
+    # The file of a rehearsal is made by a step before: a plan has only its preset.
+    file = known.config if known.config and known.config.exists() else None
+    config = resolve(known.preset, file, settings)
+    source, target = known.vocabulary
+    tokens = config.train.steps * config.batch.tokens
+    flops = training_flops(
+        config.model,
+        source_vocabulary=source,
+        target_vocabulary=target,
+        source_tokens=tokens,
+        target_tokens=tokens,
+    )
+    parameters = parameters_of(config.model, source, target)["total"]
+    print(
+        f"    {parameters:,} parameters, {config.train.steps:,} updates of"
+        f" {config.batch.tokens:,} tokens a side, {flops:.2g} floating-point operations"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Table 1 on this machine: what each kind of layer costs, counted and timed.
+
+    python recipes/table1_complexity/measure.py [--quick] >measured.json
+
+A layer maps n vectors of width d to n such vectors. As in the paper's table, self-attention is
+the attention function by itself, without the projections that every layer of the Transformer
+adds to it. Float32, forward, one thread.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from count import counts
+from torch import Tensor, nn
+
+from aiayn.device import prepare_device
+from aiayn.model.attention import attention
+from aiayn.model.local import local_attention
+
+Layer = Callable[[Tensor], Tensor]
+EVERYWHERE = torch.ones(1, 1, dtype=torch.bool)
+D_K = 64
+BATCH = {"recurrent": 32}
+"""Sequences side by side, by which what is measured is divided. For all other layers there is
+one; the recurrent layer would then multiply vectors, not matrices, and measure caches."""
+
+
+def heads(x: Tensor) -> Tensor:
+    """Cut vectors of width d into heads of D_K, as the Transformer does."""
+    return x.unflatten(-1, (-1, D_K)).transpose(1, 2)
+
+
+def joined(x_BHLK: Tensor) -> Tensor:
+    return x_BHLK.transpose(1, 2).flatten(2)
+
+
+def self_attention(d: int, width: int) -> Layer:
+    """Equation 1 as it is written."""
+    return lambda x: joined(attention(*(heads(x),) * 3, EVERYWHERE)[0])
+
+
+def fused_attention(d: int, width: int) -> Layer:
+    """The same in one kernel that never holds all weights at once."""
+    return lambda x: joined(F.scaled_dot_product_attention(*(heads(x),) * 3))
+
+
+def restricted_attention(d: int, width: int) -> Layer:
+    """Equation 1 over a neighbourhood of size r = `width`."""
+    return lambda x: joined(local_attention(*(heads(x),) * 3, window=width))
+
+
+def recurrent(d: int, width: int) -> Layer:
+    lstm = nn.LSTM(d, d, batch_first=True)
+    return lambda x: lstm(x)[0]
+
+
+def convolutional(d: int, width: int) -> Layer:
+    """A kernel of size k = `width`."""
+    convolution = nn.Conv1d(d, d, width, padding=width // 2)
+    return lambda x: convolution(x.mT).mT
+
+
+LAYERS = {
+    "self-attention": self_attention,
+    "self-attention, fused": fused_attention,
+    "recurrent": recurrent,
+    "convolutional": convolutional,
+    "self-attention, restricted": restricted_attention,
+}
+
+
+class Size(NamedTuple):
+    """Where a layer is measured."""
+
+    n: int
+    d: int
+    width: int = 0
+    """r of restricted self-attention, k of a convolution."""
+
+
+def doubled(first: int, times: int) -> list[int]:
+    return [first << power for power in range(times)]
+
+
+def sweeps(quick: bool) -> dict[str, dict[str, list[Size]]]:
+    """Return, for each layer and each letter of its O(), the sizes at which it is measured.
+
+    The letters that stay as they are are chosen so that the term of the table dominates.
+    """
+    times = 3 if quick else 5
+    n, d, r, k = (256, 64, 16, 3) if quick else (1024, 256, 64, 3)
+    everywhere = {
+        "n": [Size(n, d) for n in doubled(n // 4, times)],
+        "d": [Size(n, d) for d in doubled(64, times)],
+    }
+    return {
+        "self-attention": everywhere,
+        "self-attention, fused": everywhere,
+        "recurrent": {
+            "n": [Size(n, d) for n in doubled(n // 16, times)],
+            "d": [Size(n // 64, d) for d in doubled(d // 4, times - 1)],
+        },
+        "convolutional": {
+            "n": [Size(n, d, k) for n in doubled(n // 2, times)],
+            "d": [Size(n, d, k) for d in doubled(d // 4, times)],
+            "k": [Size(n, d, k) for k in (3, 5, 9, 17, 33)[:times]],
+        },
+        "self-attention, restricted": {
+            "n": [Size(n, d, r) for n in doubled(n, times)],
+            "d": [Size(2 * n, d, r) for d in doubled(64, times)],
+            "r": [Size(4 * n, d, r) for r in doubled(r, times - 1)],
+        },
+    }
+
+
+def seconds(layer: Layer, x: Tensor) -> float:
+    with torch.inference_mode():
+        layer(x)  # else the first touch of fresh pages is timed, up to 200,000 faults a call
+        begin = time.perf_counter()
+        layer(x)
+        return time.perf_counter() - begin
+
+
+def bytes_kept(layer: Layer, x: Tensor) -> int:
+    """Return the memory that the forward pass leaves behind for the backward pass."""
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        out = layer(x.requires_grad_())
+    del out
+    return sum(kept.values())
+
+
+def input_of(name: str, size: Size) -> Tensor:
+    return torch.randn(BATCH.get(name, 1), size.n, size.d)
+
+
+def measure(quick: bool) -> Iterator[dict[str, object]]:
+    """Time every layer at every size, in rounds: the fastest of each is what it takes."""
+    points = [
+        (name, letter, size, LAYERS[name](size.d, size.width), input_of(name, size))
+        for name, letters in sweeps(quick).items()
+        for letter, sizes in letters.items()
+        for size in sizes
+    ]
+    rounds = 3 if quick else 10
+    best = [float("inf")] * len(points)
+    for number in range(rounds):
+        print(f"round {number + 1} of {rounds}", file=sys.stderr)
+        for place, (*_, layer, x) in enumerate(points):
+            best[place] = min(best[place], seconds(layer, x))
+    for (name, letter, size, layer, x), took in zip(points, best, strict=True):
+        found = {"seconds": took / len(x), "bytes": bytes_kept(layer, x) // len(x)}
+        yield {"layer": name, "letter": letter, **size._asdict(), **found}
+
+
+def count_all(quick: bool) -> Iterator[dict[str, object]]:
+    """Count sequential operations and path lengths over n."""
+    r, k = 8, 4
+    for n in (16, 64) if quick else (16, 64, 256):
+        print(f"counting at n = {n}", file=sys.stderr)
+        for name, (sequential, path) in counts(n, r, k).items():
+            yield {
+                "layer": name,
+                "n": n,
+                "r": r,
+                "k": k,
+                "sequential": sequential,
+                "path": path,
+            }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="few and small sizes: seconds")
+    quick = parser.parse_args().quick
+    torch.set_num_threads(1)
+    prepare_device(torch.device("cpu"))
+    torch.manual_seed(1)
+    found = {"counted": [*count_all(quick)], "timed": [*measure(quick)]}
+    json.dump(found, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Table 4: English constituency parsing, F1 on section 23 of the Wall Street Journal.
+#
+#     TREEBANK=.../combined/wsj recipes/table4_parsing/run.sh wsj
+#     TREEBANK=.../combined/wsj RAW=news.txt recipes/table4_parsing/run.sh [all]
+#
+# wsj: the treebank alone. semi: the treebank, and RAW, text that the wsj model parses first. all:
+# both. TREEBANK holds a folder of .mrg files for each section, as LDC99T42 ships; or give files
+# of your own: TRAIN= DEV= TEST=. RAW has one sentence a line, in the treebank's tokens.
+# Further arguments are settings of `aiayn train`, such as model.d_model=256; VOCABULARY= is the
+# number of subwords, AVERAGE= that of checkpoints.
+# SCALE=rehearsal runs the same steps in a minute on a CPU; --dry-run only prints them.
+# shellcheck source=recipes/steps.sh
+. "$(dirname "$0")/../steps.sh"
+wanted=${1:-all}
+settings=("${@:2}")
+
+sections() { # FIRST LAST
+    local number
+    for number in $(seq -w "$1" "$2"); do cat "$TREEBANK/$number"/*.mrg; done
+}
+
+# Sections 02 to 21 to learn from, 22 to develop on, 23 to report.
+trees=$WORK/trees
+if [ "$SCALE" = rehearsal ]; then
+    TRAIN=$trees/train.mrg DEV=$trees/dev.mrg TEST=$trees/test.mrg RAW=$trees/raw.txt
+    capture "trees to learn from" "$TRAIN" python "$here/make_trees.py" 500 1
+    capture "trees to develop on" "$DEV" python "$here/make_trees.py" 4 2
+    capture "trees to test on" "$TEST" python "$here/make_trees.py" 4 3
+    words() { sed 's/([^ ]* //g; s/[()]//g' <(python "$here/make_trees.py" 20 4); }
+    capture "raw text" "$RAW" words
+elif [ -z "${TRAIN:-}" ] || [ -z "${DEV:-}" ] || [ -z "${TEST:-}" ]; then
+    TREEBANK=${TREEBANK:-TREEBANK} TRAIN=$trees/train.mrg DEV=$trees/dev.mrg TEST=$trees/test.mrg
+    [ -n "$DRY_RUN" ] || [ -d "$TREEBANK/02" ] || [ -e "$TEST" ] ||
+        fail 3 "$TREEBANK/02 is no folder, and the treebank's sections 02 to 23 are wanted" \
+            "TREEBANK=.../combined/wsj of LDC99T42; or TRAIN=, DEV= and TEST=, .mrg files of your own"
+    capture "sections 02 to 21" "$TRAIN" sections 02 21
+    capture "section 22" "$DEV" sections 22 22
+    capture "section 23" "$TEST" sections 23 23
+fi
+
+# Section 6.3: 4 layers, d_model 1024, the rest as in translation; beam 21, alpha 0.3, outputs
+# of up to 300 more tokens than the input. Which checkpoints count is decided on section 22.
+parse() { # ROW VOCABULARY TRAINING_TREES...
+    local row=$1 data=$WORK/$1/data run=$WORK/$1/run
+    # shellcheck disable=SC2034  # for the plan: subwords of words, and of tree symbols
+    vocabulary=$2,512
+    step "preprocess for $row" "$data/manifest.json" \
+        aiayn preprocess "${@:3}" --task parsing --valid "$DEV" --test "$TEST" -o "$data" \
+        --vocab-size "$2" --max-length 512
+    shrink parsing
+    step "train $row" "$run/average.pt" \
+        aiayn train "$data" -o "$run" --preset parsing --nproc "$GPUS" \
+        "${small[@]:---config=$here/$row.yaml}" "${settings[@]}"
+    step "average the best checkpoints" "$run/model.pt" \
+        aiayn average "$run" --best "${AVERAGE:-$(at_scale 5 1)}" -o "$run/model.pt"
+    step "parse the test sentences" "$run/test.trees" \
+        aiayn generate "$run/model.pt" -i "$data/test.src" -o "$run/test.trees" --beam 21 --alpha 0.3 --extra-length 300
+    capture "score $row" "$run/score.json" \
+        aiayn score --trees "$data/test.ref" -i "$run/test.trees" --json
+    capture "what the run was" "$run/info.json" aiayn info "$run" --json
+    capture "results card" "$run/card.md" \
+        python "$here/../card.py" "$here/expected.yaml" "$row" --scale "$SCALE" \
+        --info "$run/info.json" --score "$run/score.json" \
+        --gpus "$GPUS" --tflops "${TFLOPS:-9.5}" --json "$run/card.json"
+    [ -n "$DRY_RUN" ] || cat "$run/card.md"
+}
+
+case $wanted in
+wsj | semi | all) ;;
+*) fail 2 "there is no row '$wanted' in this table" "choose wsj, semi or all" ;;
+esac
+# The parser of the treebank comes first in any case: semi learns from what it makes of RAW.
+parse wsj "${VOCABULARY:-$(at_scale 16000 300)}" "$TRAIN"
+[ "$wanted" != wsj ] || exit 0
+
+# Differs from the paper, whose 17 million parsed sentences were never released.
+RAW=${RAW:-$([ -z "$DRY_RUN" ] || echo RAW)}
+[ -n "$RAW" ] || fail 2 "there is no text to learn from beside the treebank" "RAW=news.txt $0 $wanted"
+step "parse raw text by the wsj model" "$WORK/raw.trees" \
+    aiayn generate "$WORK/wsj/run/model.pt" -i "$RAW" -o "$WORK/raw.trees" --greedy
+parse semi "${VOCABULARY:-$(at_scale 32000 300)}" "$TRAIN" "$WORK/raw.trees"
