@@ -1,0 +1,125 @@
+"""A real browser for tests: Debian's chromium, driven by chromedriver over plain HTTP."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--window-size=1000,800",
+]
+
+TAB, ENTER, ESCAPE, SPACE_BAR, SHIFT = "\ue004", "\ue007", "\ue00c", " ", "\ue008"
+LEFT, UP, RIGHT, DOWN = "\ue012", "\ue013", "\ue014", "\ue015"
+
+
+def is_installed() -> bool:
+    """Tell whether there is a browser, and what drives it."""
+    return all(map(shutil.which, ("chromium", "chromedriver")))
+
+
+class Browser:
+    """One window; see the W3C's WebDriver for what is sent."""
+
+    def __init__(self, profile: Path) -> None:
+        self._driver = subprocess.Popen(
+            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        assert self._driver.stdout
+        port = next(
+            found[1]
+            for line in self._driver.stdout
+            if (found := re.search(r"successfully on port (\d+)", line))
+        )
+        self._address = f"http://127.0.0.1:{port}/session"
+        options = {
+            "binary": shutil.which("chromium"),
+            "args": [*FLAGS, f"--user-data-dir={profile}"],
+        }
+        wanted = {
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }
+        session = self._post("", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        self._address += f"/{session}"
+
+    def _post(self, command: str, body: dict[str, Any]) -> Any:
+        request = Request(
+            self._address + command,
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urlopen(request, timeout=60) as answer:
+            return json.load(answer)["value"]
+
+    def close(self) -> None:
+        """End the browser and its driver."""
+        try:
+            urlopen(Request(self._address, method="DELETE"), timeout=60).close()
+        finally:
+            self._driver.terminate()
+            self._driver.communicate()
+
+    def open(self, page: Path) -> None:
+        """Load a file."""
+        self._post("/url", {"url": page.as_uri()})
+
+    def run(self, script: str) -> Any:
+        """Return the value of an expression in the page."""
+        return self._post("/execute/sync", {"script": f"return {script}", "args": []})
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other; `SHIFT + ENTER` is one with the other held down."""
+        strokes = []
+        for held in keys:
+            strokes += [{"type": "keyDown", "value": key} for key in held]
+            strokes += [{"type": "keyUp", "value": key} for key in reversed(held)]
+        self._post("/actions", {"actions": [{"type": "key", "id": "k", "actions": strokes}]})
+
+    def point(self, selector: str, *, clicks: int = 0) -> None:
+        """Move the pointer to an element, and click there."""
+        place = self.run(f"document.querySelector('{selector}').getBoundingClientRect()")
+        x, y = (
+            round(place[start] + place[size] / 2)
+            for start, size in (("x", "width"), ("y", "height"))
+        )
+        moves: list[dict[str, Any]] = [{"type": "pointerMove", "x": x, "y": y}]
+        moves += [
+            {"type": "pointerDown", "button": 0},
+            {"type": "pointerUp", "button": 0},
+        ] * clicks
+        self._post("/actions", {"actions": [{"type": "pointer", "id": "m", "actions": moves}]})
+
+    def emulate(self, command: str, **parameters: object) -> Any:
+        """Send a command of the developer tools: dark colours, a narrow window."""
+        return self._post("/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def console(self) -> list[str]:
+        """Return what the page has complained about since the last time."""
+        return [entry["message"] for entry in self._post("/se/log", {"type": "browser"})]
+
+    def requests(self, page: Path) -> list[str]:
+        """Return the addresses that a page has asked for since the last time, its own too."""
+        events = [
+            json.loads(entry["message"])["message"]
+            for entry in self._post("/se/log", {"type": "performance"})
+        ]
+        return [
+            event["params"]["request"]["url"]
+            for event in events
+            if event["method"] == "Network.requestWillBeSent"
+            and event["params"]["documentURL"] == page.as_uri()
+        ]

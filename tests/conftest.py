@@ -1,0 +1,59 @@
+"""What tests share: a data folder and a trained run, each made once, and the command line."""
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+# Before torch is loaded, here and in every process that a test starts: models as small as these
+# are fastest on one thread, and equal bits need equal numbers of threads.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import pytest
+from toy import make_data, tiny_config
+
+from aiayn.cli import main
+from aiayn.commands.train import run_training
+from aiayn.data.folder import DataFolder
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
+    """A data folder of the toy language."""
+    return make_data(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="session")
+def trained(data: DataFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder whose model has learned the toy language rather well."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    config = tiny_config(
+        "model.dropout=0",
+        "batch.tokens=1000",
+        "batch.micro_tokens=1000",
+        "train.steps=250",
+        "train.save_every=50",
+        "train.valid_every=0",
+        "train.log_every=50",
+    )
+    run_training(data.path, run, config, "cpu", None, None)
+    return run
+
+
+@pytest.fixture
+def aiayn(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs a command line: exit code, stdout, stderr."""
+
+    def run(*line: object, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["aiayn", *map(str, line)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run

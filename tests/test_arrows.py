@@ -1,0 +1,187 @@
+"""Imports point down only: the module tree of the package, held by reading its imports."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import aiayn
+
+ROOT = Path(aiayn.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+
+RUNNING = {"checkpoint", "model", "data", "config", "errors", "console", "device", "presets"}
+
+# What each part of the package may import besides itself.
+MAY_IMPORT = {
+    "errors": set(),
+    "console": {"errors"},
+    "config": {"errors"},
+    "presets": {"config", "errors"},
+    "device": {"config", "errors"},
+    "model": {"config", "errors"},
+    "data": {"config", "errors", "console"},
+    # A model file carries its vocabulary, and is written whole or not at all.
+    "checkpoint": {"model", "config", "errors", "data.codec", "data.atomic", "device"},
+    "training": RUNNING,
+    "generation": RUNNING,
+    "scoring": {"errors", "data.trees"},
+    "sample": {"data", "errors", "console"},
+    "export": {"checkpoint", "model", "data", "config", "errors", "console"},
+    "__main__": {"cli"},
+    "__init__": set(),
+}
+MAY_IMPORT_ANYTHING = {"cli", "commands"}
+
+SLOW_TO_LOAD = {"torch", "numpy", "sentencepiece", "sacrebleu", "sacremoses"}
+
+
+def name_of(path: Path) -> str:
+    """Return `data.codec` for aiayn/data/codec.py."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def part_of(path: Path) -> str:
+    return name_of(path).split(".")[0]
+
+
+def is_module(name: str) -> bool:
+    """Tell a module or package of ours from a name inside one."""
+    place = ROOT.joinpath(*name.split("."))
+    return place.is_dir() or place.with_suffix(".py").is_file()
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the full names that a piece of code imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (
+                "." * node.level + f"{node.module}.{alias.name}" for alias in node.names
+            )
+
+
+def imported_parts(tree: ast.AST) -> set[str]:
+    """Return our own modules that a piece of code imports, as `data.codec`."""
+    found = set()
+    for name in imports(tree):
+        package, _, rest = name.partition(".")
+        if package != "aiayn" or rest == "__version__":
+            continue
+        while "." in rest and not is_module(rest):
+            rest = rest.rpartition(".")[0]
+        found.add(rest)
+    return found
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def at_the_top(path: Path) -> ast.Module:
+    """Return what runs when a module is imported: no bodies of functions, no mere types."""
+    tree = parsed(path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or (
+            isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        ):
+            node.body = []
+    return tree
+
+
+def is_within(name: str, allowed: set[str]) -> bool:
+    return any(name == part or name.startswith(f"{part}.") for part in allowed)
+
+
+def loaded_by(path: Path) -> set[str]:
+    """Return the foreign packages that importing a module loads, by way of ours."""
+    loaded, waiting, seen = set(), [path], {path}
+    while waiting:
+        top = at_the_top(waiting.pop())
+        loaded |= {name.split(".")[0] for name in imports(top)} - {"aiayn"}
+        for part in imported_parts(top):
+            module = ROOT.joinpath(*part.split(".")).with_suffix(".py")
+            if module.is_file() and module not in seen:
+                seen.add(module)
+                waiting.append(module)
+    return loaded
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_every_import_points_down(path):
+    part = part_of(path)
+    if part in MAY_IMPORT_ANYTHING:
+        return
+    assert part in MAY_IMPORT, f"say in MAY_IMPORT what {part} may import"
+    for name in imported_parts(parsed(path)):
+        assert is_within(name, MAY_IMPORT[part] | {part}), f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_only_commands_import_inside_functions(path):
+    if part_of(path) == "commands":
+        return
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            late = [name for statement in node.body for name in imports(statement)]
+            assert not late, f"{path}: {node.name} imports {late}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_every_import_is_absolute(path):
+    assert not [name for name in imports(parsed(path)) if name.startswith(".")]
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*/__init__.py")), ids=name_of)
+def test_a_sub_package_opens_with_a_docstring_and_nothing_else(path):
+    tree = parsed(path)
+    assert ast.get_docstring(tree)
+    assert len(tree.body) == 1
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scoring").glob("*.py")), ids=name_of)
+def test_scoring_never_loads_torch(path):
+    assert "torch" not in loaded_by(path)
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "cli.py", *sorted((ROOT / "commands").glob("*.py"))], ids=name_of
+)
+def test_help_waits_for_no_slow_library(path):
+    slow = loaded_by(path) & SLOW_TO_LOAD
+    assert not slow, f"{path} loads {slow} at the top"
+
+
+def test_training_generation_and_scoring_do_not_know_one_another():
+    rooms = {"training", "generation", "scoring"}
+    for room in rooms:
+        assert not MAY_IMPORT[room] & rooms
+
+
+def test_the_arrows_have_no_circle():
+    arrows = {
+        part: {name.split(".")[0] for name in names} for part, names in MAY_IMPORT.items()
+    }
+    waiting = set(arrows) - {"__main__"}
+    while waiting:
+        free = {part for part in waiting if not arrows[part] & waiting}
+        assert free, f"a circle among {sorted(waiting)}"
+        waiting -= free
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import aiayn.data.text", {"data.text"}),
+        ("from aiayn import console, __version__", {"console"}),
+        ("from aiayn.data import text", {"data.text"}),
+        ("from aiayn.data.text import read_lines", {"data.text"}),
+        ("from aiayn.not_there.yet import Thing", {"not_there"}),
+        ("def f():\n    from aiayn.config import Config", {"config"}),
+        ("import torch\nfrom pathlib import Path", set()),
+    ],
+)
+def test_an_import_is_seen_however_it_is_written(code, found):
+    assert imported_parts(ast.parse(code)) == found

@@ -1,0 +1,42 @@
+"""What training costs: the paper's estimate, our count, and the plan of a run."""
+
+import pytest
+from toy import tiny_config
+
+from aiayn.data.plan import plan_epoch
+from aiayn.model.transformer import parameters_of
+from aiayn.training.cost import PAPER_COST, paper_flops, training_flops
+from aiayn.training.outlook import outlook
+
+HOUR = 3600
+
+
+def test_the_papers_estimate_gives_the_papers_numbers():
+    assert paper_flops(12 * HOUR, 8) == pytest.approx(3.2832e18)
+    assert paper_flops(3.5 * 24 * HOUR, 8) == pytest.approx(2.29824e19)
+    assert paper_flops(12 * HOUR, 8) == pytest.approx(PAPER_COST["base"], rel=0.01)
+
+
+def test_a_token_costs_six_operations_a_weight_that_it_meets():
+    model = tiny_config().model
+    parts = parameters_of(model, 100)
+    encoder = sum(count for name, count in parts.items() if name.startswith("encoder"))
+    decoder = sum(count for name, count in parts.items() if name.startswith("decoder"))
+    flops = training_flops(
+        model, source_vocabulary=100, target_vocabulary=None, source_tokens=7, target_tokens=3
+    )
+    assert flops == 6 * (7 * encoder + 3 * (decoder + 100 * model.d_model))
+
+
+def test_the_outlook_of_a_run_is_that_of_its_plan(data):
+    config = tiny_config()
+    corpus = data.corpus("train")
+    plan = plan_epoch(
+        corpus.source_lengths, corpus.target_lengths, tokens=400, jitter=0.1, seed=1, epoch=0
+    )
+    found = outlook(data, config, processes=2)
+    assert found["updates an epoch"] == len(plan)
+    assert found["epochs"] == pytest.approx(12 / len(plan), abs=0.01)
+    assert found["target tokens an update"] <= 400
+    assert "2 processes" in found["an update"]
+    assert found["parameters"] == parameters_of(config.model, len(data.codec.source))

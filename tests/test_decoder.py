@@ -1,0 +1,116 @@
+"""The decoder with caches equals the whole model run on each prefix anew."""
+
+import pytest
+import torch
+
+from aiayn.config import ModelConfig
+from aiayn.data.batch import pad
+from aiayn.data.vocabulary import EOS, PAD
+from aiayn.generation.decoder import CachedDecoder, Ensemble
+from aiayn.model.transformer import Transformer
+
+VOCABULARY = 11
+SOURCES = [[5, 6, 7, 8, EOS], [9, EOS], [4, 4, 10, EOS]]
+SLOTS = 3
+
+VARIANTS = [
+    {},
+    {"positions": "learned", "max_positions": 16},
+    {"tie": "none", "attention_bias": False},
+    {"d_k": 3, "d_v": 5},
+    {"attention_window": 4},
+]
+
+
+def build(**settings: object) -> Transformer:
+    torch.manual_seed(1)
+    sizes = {"layers": 2, "d_model": 16, "d_ff": 24, "heads": 2, "d_k": 8, "d_v": 8}
+    return Transformer(ModelConfig(**(sizes | settings)), VOCABULARY).eval()
+
+
+class Prefixes:
+    """Token sequences that follow parents as the caches do, to compare with."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model = model
+        self.source_RS = pad(SOURCES).repeat_interleave(SLOTS, dim=0)
+        self.target_RT = torch.empty(len(self.source_RS), 0, dtype=torch.long)
+
+    def grow(self, tokens_BJ: torch.Tensor, parents_BJ: torch.Tensor) -> None:
+        rows_R = parents_BJ.flatten()
+        self.source_RS = self.source_RS[rows_R]
+        tokens_R1 = tokens_BJ.flatten()[:, None]
+        self.target_RT = torch.cat([self.target_RT[rows_R], tokens_R1], dim=1)
+
+    def logits(self) -> torch.Tensor:
+        """Return the logits of what follows, from a full forward pass."""
+        unknown = torch.full((len(self.target_RT), 1), PAD)
+        target_RT = torch.cat([self.target_RT, unknown], dim=1)
+        return self.model(self.source_RS, target_RT)[:, -1].view(-1, SLOTS, VOCABULARY)
+
+
+def assert_close(found: torch.Tensor, wanted: torch.Tensor) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@torch.inference_mode()
+def test_cached_equals_uncached_while_beams_are_reordered_and_shrink(variant):
+    model = build(**variant)
+    step, plain = CachedDecoder(model, pad(SOURCES)), Prefixes(model)
+    assert_close(step(torch.full((3, SLOTS), PAD), None), plain.logits())
+    going = [[0, 1, 2], [0, 1, 2], [1, 2], [0, 1], [1], [0]]
+    for sentences in going:
+        slots = torch.randint(SLOTS, (len(sentences), SLOTS))
+        parents = slots + SLOTS * torch.tensor(sentences)[:, None]
+        tokens = torch.randint(2, VOCABULARY, parents.shape)
+        plain.grow(tokens, parents)
+        assert_close(step(tokens, parents), plain.logits())
+
+
+@torch.inference_mode()
+def test_a_sentence_is_decoded_the_same_beside_longer_ones():
+    model = build()
+    together = CachedDecoder(model, pad(SOURCES))(torch.full((3, 1), PAD), None)
+    alone = CachedDecoder(model, pad(SOURCES[1:2]))(torch.full((1, 1), PAD), None)
+    assert_close(together[1:2], alone)
+
+
+@torch.inference_mode()
+def test_the_first_position_is_the_start_of_every_sentence():
+    model = build()
+    logits = CachedDecoder(model, pad(SOURCES))(torch.full((3, SLOTS), PAD), None)
+    assert logits.shape == (3, SLOTS, VOCABULARY)
+    assert_close(logits[:, 0], logits[:, 1])
+
+
+def probabilities(*models: Transformer, ensemble: bool) -> list[torch.Tensor]:
+    """Return the log-probabilities at each of a few steps with sentences that drop out."""
+    torch.manual_seed(2)
+    steps = [CachedDecoder(model, pad(SOURCES)) for model in models]
+    step = Ensemble(steps) if ensemble else steps[0]
+    found = [step(torch.full((3, SLOTS), PAD), None).log_softmax(-1)]
+    for sentences in ([0, 1, 2], [0, 2], [1]):
+        parents = torch.randint(SLOTS, (len(sentences), SLOTS))
+        parents += SLOTS * torch.tensor(sentences)[:, None]
+        tokens = torch.randint(2, VOCABULARY, parents.shape)
+        found.append(step(tokens, parents).log_softmax(-1))
+    return found
+
+
+@torch.inference_mode()
+def test_an_ensemble_of_a_model_with_itself_is_the_model():
+    model = build()
+    together = probabilities(model, model, model, ensemble=True)
+    for found, wanted in zip(together, probabilities(model, ensemble=False), strict=True):
+        assert_close(found, wanted)
+
+
+@torch.inference_mode()
+def test_an_ensemble_gives_the_mean_of_the_probabilities():
+    models = [build(), build(positions="learned", max_positions=16, layers=1)]
+    together = probabilities(*models, ensemble=True)
+    ones, others = (probabilities(model, ensemble=False) for model in models)
+    for found, one, other in zip(together, ones, others, strict=True):
+        assert (one - other).abs().max() > 0.1
+        assert_close(found, ((one.exp() + other.exp()) / 2).log())

@@ -1,0 +1,82 @@
+"""What depends on the hardware: device, precision, memory that runs out, random numbers."""
+
+import pytest
+import torch
+
+from aiayn.device import (
+    autocast,
+    choose_device,
+    choose_precision,
+    is_out_of_memory,
+    peak_memory,
+    seed_dropout,
+)
+from aiayn.errors import UsageError
+
+CPU = torch.device("cpu")
+
+
+def test_auto_finds_a_device():
+    assert choose_device("auto").type in ("cpu", "cuda", "mps")
+    assert choose_device("cpu") == CPU
+
+
+def test_an_unknown_device_is_refused_with_those_that_are_known():
+    with pytest.raises(UsageError, match="there is no device 'gpu'") as raised:
+        choose_device("gpu")
+    assert "cuda" in raised.value.fix
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_here_is_refused():
+    with pytest.raises(UsageError, match="no cuda device here"):
+        choose_device("cuda")
+
+
+def test_the_cpu_computes_in_float32_unless_told_otherwise():
+    assert choose_precision("auto", CPU) == torch.float32
+    assert choose_precision("float32", CPU) == torch.float32
+    assert choose_precision("float16", CPU) == torch.float16
+
+
+def test_only_another_precision_than_float32_changes_products():
+    square = torch.ones(4, 4)
+    with autocast(CPU, torch.float32):
+        assert (square @ square).dtype == torch.float32
+    with autocast(CPU, torch.bfloat16):
+        assert torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize(
+    ("problem", "is_memory"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (MemoryError(), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), True),
+        (RuntimeError("MPS backend out of memory"), True),
+        (RuntimeError("shapes cannot be multiplied"), False),
+        (ValueError("out of memory"), False),
+    ],
+    ids=repr,
+)
+def test_a_lack_of_memory_is_told_from_other_errors(problem, is_memory):
+    assert is_out_of_memory(problem) is is_memory
+
+
+def test_a_real_lack_of_memory_is_recognised():
+    with pytest.raises((RuntimeError, MemoryError)) as raised:
+        torch.empty(2**55, dtype=torch.float64)
+    assert is_out_of_memory(raised.value)
+
+
+def test_the_same_seed_gives_the_same_dropout():
+    drawn = []
+    for seed in (5, 6, 5):
+        seed_dropout(CPU, seed)
+        drawn.append(torch.nn.functional.dropout(torch.ones(100), 0.5))
+    assert torch.equal(drawn[0], drawn[2])
+    assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_memory_is_counted():
+    assert peak_memory(CPU) > 10_000_000

@@ -1,0 +1,95 @@
+"""Two processes train the same model as one: torchrun with gloo, on this machine."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from toy import TINY, tiny_config
+
+from aiayn.checkpoint import list_steps, load_model
+from aiayn.commands.train import run_training
+
+TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "aiayn")
+COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
+SETTINGS = ("train.steps=20", "train.valid_every=10", "batch.micro_tokens=60")
+
+
+def run_module(*line: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *map(str, line)],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=240,
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(data, tmp_path_factory):
+    """The same run made by one process and by two."""
+    folder = tmp_path_factory.mktemp("ranks")
+    run_training(data.path, folder / "one", tiny_config(*SETTINGS), "cpu", None, None)
+    line = ("train", data.path, "-o", folder / "two", *COMMAND, *SETTINGS)
+    done = run_module(*TORCHRUN, *line)
+    assert done.returncode == 0, done.stderr
+    assert "2 x cpu" in done.stderr
+    assert done.stderr.count("done: 20 updates") == 1
+    return folder / "one", folder / "two"
+
+
+def metrics(run: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("name", ["last.pt", "average.pt", "best.pt"])
+def test_two_processes_reach_the_weights_of_one_with_dropout(runs, name):
+    one, two = (load_model(run / name) for run in runs)
+    assert (one.config.model.dropout, one.step) == (0.1, two.step)
+    for key, weight in one.weights.items():
+        limit = 1e-5 * float(weight.abs().max())
+        torch.testing.assert_close(weight, two.weights[key], rtol=0, atol=limit)
+
+
+def test_two_processes_report_the_numbers_of_one(runs):
+    one, two = map(metrics, runs)
+    assert [row["step"] for row in one] == [row["step"] for row in two]
+    for row, other in zip(one, two, strict=True):
+        if "valid" in row:
+            assert row["valid"] == pytest.approx(other["valid"], rel=1e-5)
+            continue
+        for key in ("loss", "plain_loss", "gradient_norm", "tokens", "learning_rate", "epoch"):
+            assert row[key] == pytest.approx(other[key], rel=1e-5), key
+
+
+def test_one_process_goes_on_with_the_run_of_two(runs, data, tmp_path):
+    one, two = (Path(shutil.copytree(run, tmp_path / run.name)) for run in runs)
+    for run in (one, two):
+        settings = tiny_config(*SETTINGS, "train.steps=22")
+        run_training(data.path, run, settings, "cpu", None, None)
+    rows = [metrics(run)[-1] for run in (one, two)]
+    assert rows[0]["step"] == 22
+    assert rows[0]["valid"] == pytest.approx(rows[1]["valid"], rel=1e-5)
+
+
+def test_processes_save_by_the_clock_and_stop_together(data, tmp_path):
+    settings = ("train.steps=100000", "train.save_every=1s", "train.log_every=100000")
+    line = ("train", data.path, "-o", tmp_path, *COMMAND, *settings, "train.valid_every=0")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aiayn", *map(str, line), "--nproc", "2"],
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    for _ in range(100_000):
+        if list_steps(tmp_path) or process.poll() is not None:
+            break
+        time.sleep(0.001)
+    process.terminate()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 75
+    last = load_model(tmp_path / "last.pt")
+    assert f"stopped by a signal after update {last.step:,}; everything is saved" in err
+    assert last.step >= max(list_steps(tmp_path))

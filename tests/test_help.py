@@ -1,0 +1,90 @@
+"""Help and shell completion: instant, because they load nothing heavy, and they teach."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from aiayn.cli import app
+
+EXAMPLES = {
+    command.name or command.callback.__name__: sys.modules[command.callback.__module__].EXAMPLES
+    for command in app.registered_commands
+    if command.callback
+}
+COMMANDS = list(EXAMPLES)
+
+RUN_AND_TELL = """
+import sys
+from aiayn.cli import main
+sys.argv[0] = "aiayn"
+try:
+    main()
+finally:
+    heavy = {"torch", "numpy", "sentencepiece", "sacrebleu", "sacremoses"} & set(sys.modules)
+    print("loaded:", *sorted(heavy), file=sys.stderr)
+"""
+
+
+def run(*line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line in a process of its own, which tells at the end what it has loaded."""
+    return subprocess.run(
+        [sys.executable, "-c", RUN_AND_TELL, *line],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "COLUMNS": "200", **environment},
+    )
+
+
+def test_the_commands_are_those_of_the_way_of_the_data():
+    way = ["sample", "preprocess", "train", "average", "generate", "score"]
+    assert [name for name in COMMANDS if name in way] == way
+
+
+@pytest.mark.parametrize("line", [["--help"], ["-h"], ["--version"]], ids=" ".join)
+def test_the_program_tells_about_itself_and_loads_nothing_heavy(line):
+    done = run(*line)
+    assert done.returncode == 0
+    assert done.stderr == "loaded:\n"
+    assert "aiayn " in done.stdout
+
+
+def test_the_help_of_the_program_names_every_command():
+    done = run("--help")
+    assert [name for name in COMMANDS if f" {name} " not in done.stdout] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_holds_examples_and_loads_nothing_heavy(name):
+    done = run(name, "--help")
+    examples = EXAMPLES[name]
+    assert done.returncode == 0
+    assert done.stderr == "loaded:\n"
+    assert len(examples) >= 2
+    for example in examples:
+        assert f"aiayn {name}" in example
+        assert example in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("aiayn ", "train"), ("aiayn gen", "generate"), ("aiayn train --pre", "--preset")],
+)
+def test_the_shell_completes_words_and_loads_nothing_heavy(words, offered):
+    done = run(
+        _AIAYN_COMPLETE="complete_bash",
+        COMP_WORDS=words,
+        COMP_CWORD=str(words.count(" ")),
+    )
+    assert offered in done.stdout.split("\n")
+    assert done.stderr == "loaded:\n"
+
+
+def test_an_error_in_the_settings_is_told_at_once_and_without_a_traceback():
+    done = run("train", "data", "-o", "run", "--preset", "bsae")
+    assert done.returncode == 2
+    assert "error: there is no preset 'bsae'" in done.stderr
+    assert "fix: did you mean base?" in done.stderr
+    assert done.stderr.endswith("loaded:\n")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,134 @@
+"""`aiayn info`: presets, data folders, runs and model files, for people and for machines."""
+
+import json
+import shutil
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from aiayn.config import Config, read_yaml, settings_of
+from aiayn.presets import preset
+
+
+@pytest.fixture
+def told(aiayn):
+    """Return a function that gives what `aiayn info --json` prints."""
+
+    def run(*line):
+        code, out, _ = aiayn("info", *line, "--json")
+        assert code == 0
+        return json.loads(out)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "total"),
+    [("base", 63_082_496), ("big", 214_245_376), ("table3-B1", 55_990_784)],
+)
+def test_a_preset_has_the_papers_number_of_parameters(told, name, total):
+    found = told("--preset", name, "--vocab-size", 37000)
+    assert found["parameters"]["total"] == total
+    assert sum(found["parameters"].values()) == 2 * total
+    assert found["settings"] == settings_of(preset(name))
+
+
+def test_two_vocabularies_are_counted_apart(told):
+    found = told("--preset", "parsing", "--vocab-size", "16384,512")
+    assert found["parameters"]["embeddings"] == (16384 + 2 * 512) * 1024
+
+
+def test_a_person_sees_thousands_apart(aiayn):
+    code, out, err = aiayn("info", "--preset", "base")
+    assert (code, err) == (0, "")
+    assert "63,082,496" in out
+    assert "optim.warmup" in out
+
+
+def test_the_settings_of_a_preset_are_a_file_for_train(aiayn, tmp_path):
+    _, out, _ = aiayn("info", "--preset", "big", "--yaml")
+    (tmp_path / "big.yaml").write_text(out)
+    assert read_yaml(tmp_path / "big.yaml", Config()) == preset("big")
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest_one(aiayn):
+    code, out, err = aiayn("info", "--preset", "table3-b1")
+    assert (code, out) == (2, "")
+    assert "did you mean table3-B1?" in err
+
+
+@pytest.mark.parametrize("size", ["many", "3", "1,2,3", "-5", ""])
+def test_a_vocabulary_size_that_cannot_be_is_refused(aiayn, size):
+    assert aiayn("info", "--preset", "base", f"--vocab-size={size}")[0] == 2
+
+
+def test_a_data_folder_tells_what_it_holds(told, data):
+    found = told(data.path)
+    assert found["data"] == str(data.path)
+    assert found["splits"]["train"]["kept"] == 400
+    assert found["vocabulary"]["source"] == len(data.codec.source)
+
+
+def test_the_checksums_of_a_data_folder_can_be_verified(aiayn, data, tmp_path):
+    folder = shutil.copytree(data.path, tmp_path / "data")
+    code, _, err = aiayn("info", folder, "--verify")
+    assert code == 0
+    assert "checksums are right" in err
+    ids = bytearray((folder / "train-00000.bin").read_bytes())
+    ids[10] ^= 1
+    (folder / "train-00000.bin").write_bytes(ids)
+    code, _, err = aiayn("info", folder, "--verify")
+    assert code == 3
+    assert "train-00000.bin" in err
+
+
+def test_a_run_tells_how_far_it_is_and_what_it_reached(told, trained):
+    found = told(trained)
+    assert found["updates"] == "250 of 250"
+    assert found["model"] == str(trained / "average.pt")
+    assert found["averaged_steps"] == [200, 250]
+    assert found["checkpoints"] == [50, 100, 150, 200, 250]
+    assert found["best"]["step"] == 250
+    assert found["cost"]["floating-point operations"] > 0
+    assert found["differs from base"]["model.layers"] == "6 -> 1"
+
+
+def test_a_model_file_tells_its_step_and_parameters(told, trained, data):
+    found = told(trained / "checkpoints" / "step-00000100.pt")
+    assert found["step"] == 100
+    assert found["vocabulary"]["source"] == len(data.codec.source)
+    assert found["parameters"]["embeddings"] == len(data.codec.source) * 32
+    assert found["settings"]["model"]["d_model"] == 32
+
+
+def test_several_things_are_told_as_a_list(told, trained, data):
+    assert [kind for kind in ("run", "data") for one in told(trained, data.path) if kind in one]
+    assert len(told(trained, data.path, "--preset", "base")) == 3
+
+
+def test_a_run_killed_while_it_wrote_is_told_all_the_same(told, trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 260, "lo')
+    assert told(run)["best"]["step"] == 250
+
+
+def test_the_curves_of_a_run_are_drawn(aiayn, trained, tmp_path):
+    assert aiayn("info", trained, "--svg", tmp_path / "curves.svg")[0] == 0
+    picture = ElementTree.parse(tmp_path / "curves.svg")
+    texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"loss (nats a token)", "validation score", "learning rate"} <= set(texts)
+
+
+def test_curves_need_a_run(aiayn, data, tmp_path):
+    code, _, err = aiayn("info", data.path, "--svg", tmp_path / "curves.svg")
+    assert code == 2
+    assert "--svg draws one run" in err
+
+
+@pytest.mark.parametrize("line", [[], ["nowhere"], ["."]], ids=["nothing", "missing", "empty"])
+def test_what_there_is_nothing_to_tell_about_is_refused(aiayn, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = aiayn("info", *line)
+    assert (code, out) == (2, "")
+    assert "fix:" in err

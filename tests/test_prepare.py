@@ -1,0 +1,130 @@
+"""A network that is ready for decoding computes what it did before, and holds nothing twice."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from random_models import random_model
+from torch import nn
+from toy import sentences, translation
+
+from aiayn.checkpoint import ModelFile, find_model, save_model
+from aiayn.data.batch import pad
+from aiayn.data.vocabulary import PAD
+from aiayn.errors import UsageError
+from aiayn.generation.decoder import CachedDecoder
+from aiayn.generation.prepare import Int8Linear, load_models, prepare
+from aiayn.generation.translate import Translator
+from aiayn.model.transformer import source_allowed
+
+CPU = torch.device("cpu")
+SOURCE_BS = pad([[5, 60, 7, 261, 1], [9, 1], [4, 4, 270, 1]])
+TARGET_BT = pad([[8, 264, 1], [7, 7, 9, 262, 1], [1]])
+
+VARIANTS = [
+    {},
+    {"positions": "learned", "max_positions": 16},
+    {"shared": False},
+    {"tie": "none", "attention_bias": False},
+    {"d_k": 3, "d_v": 5},
+    {"activation": "swish", "output_bias": True},
+    {"attention_window": 4},
+]
+
+
+def outputs(model: nn.Module) -> list[torch.Tensor]:
+    """Return the memory, the logits, and the logits of a first step with caches."""
+    with torch.inference_mode():
+        return [
+            model.encode(SOURCE_BS, source_allowed(SOURCE_BS)),
+            model(SOURCE_BS, TARGET_BT),
+            CachedDecoder(model, SOURCE_BS)(torch.full((3, 2), PAD), None),
+        ]
+
+
+def bytes_of(model: nn.Module) -> int:
+    """Return the bytes of all parameters; what is shared counts once."""
+    stores = {p.untyped_storage().data_ptr(): p.untyped_storage() for p in model.parameters()}
+    return sum(store.nbytes() for store in stores.values())
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_prepared_network_computes_the_same(variant):
+    file = random_model(**variant)
+    for found, wanted in zip(
+        outputs(prepare(file.build())), outputs(file.build()), strict=True
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_prepared_network_holds_nothing_twice(variant):
+    file = random_model(**variant)
+    assert bytes_of(prepare(file.build())) == bytes_of(file.build())
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_8_bits_are_close_to_float32(variant):
+    file = random_model(**variant)
+    exact = outputs(file.build())
+    for found, wanted in zip(outputs(prepare(file.build(), int8=True)), exact, strict=True):
+        assert 0 < (found - wanted).norm() < 0.05 * wanted.norm()
+
+
+def test_every_linear_layer_is_turned_to_8_bits_and_its_float_weights_are_gone():
+    model = prepare(random_model().build(), int8=True)
+    kinds = [type(m) for m in model.modules() if isinstance(m, nn.Linear | Int8Linear)]
+    # Each of 2 layers: qkv, o and two of the network; q, kv and o more in the decoder.
+    assert kinds.count(Int8Linear) == 2 * 4 + 2 * 7 + 1
+    names = {name.split(".")[-2] for name, p in model.named_parameters() if p.numel()}
+    assert names == {"source_embedding", "norm"}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_layer_of_8_bits_errs_by_a_percent_at_most(bias):
+    torch.manual_seed(1)
+    linear = nn.Linear(256, 64, bias=bias)
+    # Outputs of very different size keep their precision: each has a scale of its own.
+    linear.weight.data *= torch.logspace(-3, 3, 64)[:, None]
+    x = torch.randn(10, 3, 256)
+    found, wanted = Int8Linear(linear)(x), linear(x)
+    error = (found - wanted).flatten(0, 1).norm(dim=0) / wanted.flatten(0, 1).norm(dim=0)
+    assert found.shape == wanted.shape
+    assert error.max() < 0.02
+
+
+def test_a_trained_model_translates_nearly_as_well_in_8_bits(trained):
+    lines = sentences(80, seed=31)
+    right = {}
+    for precision in ("float32", "int8"):
+        (file,), models = load_models([find_model(trained)], CPU, precision)
+        found = Translator(models, file.codec).translate(lines)
+        right[precision] = sum(
+            one.text == translation(line) for one, line in zip(found, lines, strict=True)
+        )
+    assert right["float32"] > 40
+    assert right["int8"] >= right["float32"] - 4
+
+
+def save(path: Path, model: ModelFile) -> Path:
+    save_model(path, model)
+    return path
+
+
+def test_models_of_different_vocabularies_do_not_decide_together(tmp_path):
+    one = save(tmp_path / "one.pt", random_model())
+    other = save(tmp_path / "other.pt", random_model(codec={"subword": "unigram"}))
+    with pytest.raises(UsageError, match=r"other\.pt has another vocabulary than .*one\.pt"):
+        load_models([one, other], CPU, "float32")
+
+
+def test_models_of_one_vocabulary_may_have_any_shape(tmp_path):
+    one = save(tmp_path / "one.pt", random_model())
+    other = save(tmp_path / "other.pt", random_model(layers=1, d_model=16))
+    assert len(load_models([one, other], CPU, "float32")[1]) == 2
+
+
+def test_8_bits_need_the_cpu(tmp_path):
+    path = save(tmp_path / "one.pt", random_model())
+    with pytest.raises(UsageError, match="int8 runs on the CPU, and the device is meta"):
+        load_models([path], torch.device("meta"), "int8")

@@ -1,0 +1,138 @@
+"""`aiayn preprocess` as it is typed."""
+
+from pathlib import Path
+
+import pytest
+
+from aiayn.data.folder import DataFolder
+from aiayn.data.trees import delinearize, write
+
+TREES = [
+    "( (S\n  (NP-SBJ (NNP John))\n  (VP (VBZ has)\n    (NP (DT a) (NN dog)))\n  (. .)))",
+    "( (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))",
+]
+CHARACTERS = ("--subword", "char")
+
+
+@pytest.fixture(autouse=True)
+def text(tmp_path, monkeypatch):
+    """Some text in the folder that commands run in."""
+    monkeypatch.chdir(tmp_path)
+    for name, word in (("a.en", "line"), ("a.de", "Zeile")):
+        Path(name).write_text("".join(f"{word} {n}\n" for n in range(30)))
+    Path("a.mrg").write_text("\n".join(TREES))
+
+
+@pytest.fixture
+def preprocess(aiayn):
+    """Return a function that runs the command and returns exit code and standard error."""
+
+    def run(*line, output="data", stdin=b""):
+        code, out, err = aiayn("preprocess", *line, *CHARACTERS, "-o", output, stdin=stdin)
+        assert out == ""
+        return code, err
+
+    return run
+
+
+def data(name="data"):
+    return DataFolder.open(Path(name))
+
+
+def test_files_come_in_pairs(preprocess):
+    assert preprocess("a.en", "a.de", "a.en", "a.de")[0] == 0
+    assert len(data().corpus("train")) == 60
+    code, err = preprocess("a.en", "a.en", "a.de")
+    assert code == 2
+    assert "a.de has no translation" in err
+
+
+def test_a_dash_is_tabbed_standard_input(preprocess):
+    code, _ = preprocess("a.en", "a.de", "-", stdin=b"one\teins\ntwo\tzwei\n")
+    assert code == 0
+    assert len(data().corpus("train")) == 32
+    code, err = preprocess("-", "-", output="twice", stdin=b"one\teins\n")
+    assert code == 2
+    assert "named twice" in err
+
+
+def test_the_counts_are_told(preprocess):
+    _, err = preprocess("a.en", "a.de", "--valid", "a.en", "a.de")
+    rows = {line.rsplit(maxsplit=2)[0]: line.split()[-2:] for line in err.splitlines()[-12:]}
+    assert rows["pairs kept"] == ["30", "30"]
+    assert rows["source unknown"] == ["0.000%", "0.000%"]
+
+
+def test_validation_pairs_that_are_left_out_are_told(preprocess):
+    Path("b.en").write_text("one\n\n")
+    Path("b.de").write_text("eins\nzwei\n")
+    _, err = preprocess("a.en", "a.de", "--valid", "b.en", "b.de")
+    assert "valid: 1 pairs have an empty side" in err
+
+
+def test_a_shard_size_may_have_a_unit(preprocess):
+    preprocess("a.en", "a.de", "--shard-size", "2k")
+    assert data().manifest.settings.shard_size == 2000
+
+
+@pytest.mark.parametrize("valid", [["--valid", "a.mrg"], ["--valid=a.mrg"]])
+def test_parsing_takes_one_file_for_each_split(preprocess, valid):
+    preprocess("a.mrg", "--task", "parsing", *valid, "--test", "a.mrg")
+    words, brackets = data().text("valid")
+    assert words == ["John has a dog .", "the dog barks ."]
+    assert brackets[1] == "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
+    assert data().text("test") == data().text("valid")
+
+
+def test_trees_come_back_from_their_ids(preprocess):
+    preprocess("a.mrg", "--task=parsing", "--valid", "a.mrg")
+    codec, corpus = data().codec, data().corpus("valid")
+    assert not codec.shared
+    assert (codec.source.kind, codec.target.kind) == ("char", "word")
+    tags = frozenset(codec.settings.tags.split())
+    for i, (words, brackets) in enumerate(zip(*data().text("valid"), strict=True)):
+        symbols = codec.decode_target(corpus.pair(i)[1]).split()
+        assert write(delinearize(words.split(), symbols, tags).tree) == brackets
+
+
+def test_a_vocabulary_brings_its_settings_along(preprocess, aiayn):
+    preprocess("a.en", "a.de", "--lowercase", "--languages", "en-de")
+    assert preprocess("a.en", "a.de", "--vocab-from", "data", output="again")[0] == 0
+    assert data("again").codec.fingerprint == data().codec.fingerprint
+    assert data("again").manifest.settings.lowercase
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--pretokenize", "moses"], "--pretokenize cannot be given with --vocab-from"),
+        (["--task", "parsing"], "data is for translation"),
+    ],
+)
+def test_a_setting_against_the_vocabulary_is_refused(preprocess, options, said):
+    preprocess("a.en", "a.de", "--languages", "en-de")
+    languages = ("--languages", "en-de")
+    code, err = preprocess(
+        "a.en", "a.de", "--vocab-from", "data", *languages, *options, output="again"
+    )
+    assert code == 2
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--pretokenize", "moses"], "none is named"),
+        (["--languages", "english"], "does not name two languages"),
+        (["--workers", "many"], "--workers many"),
+        (["--shard-size", "64X"], "--shard-size 64X"),
+        (["--vocab-from", "nowhere"], "nowhere holds no vocabulary"),
+        (["--dropped", "nowhere/list.tsv"], "nowhere does not exist"),
+        (["--valid", "a.en", "missing.de"], "missing.de does not exist"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_explained(preprocess, options, said):
+    code, err = preprocess("a.en", "a.de", *options)
+    assert code == 2
+    assert said in err
+    assert "fix:" in err

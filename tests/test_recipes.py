@@ -1,0 +1,323 @@
+"""The recipes: what can be checked in seconds. `recipes/rehearse.sh` runs all of them."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from aiayn.config import read_yaml
+from aiayn.data.trees import read_trees
+from aiayn.presets import BASE
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+RUNS = sorted(RECIPES.glob("*/run.sh"))
+SCRIPTS = [*RUNS, *sorted(RECIPES.glob("*.sh"))]
+PAPER_TABLE_3 = {
+    # row: perplexity, BLEU, millions of parameters where the paper prints them
+    "base": (4.92, 25.8, 65),
+    "A1": (5.29, 24.9, None),
+    "A2": (5.00, 25.5, None),
+    "A3": (4.91, 25.8, None),
+    "A4": (5.01, 25.4, None),
+    "B1": (5.16, 25.1, 58),
+    "B2": (5.01, 25.4, 60),
+    "C1": (6.11, 23.7, 36),
+    "C2": (5.19, 25.3, 50),
+    "C3": (4.88, 25.5, 80),
+    "C4": (5.75, 24.5, 28),
+    "C5": (4.66, 26.0, 168),
+    "C6": (5.12, 25.4, 53),
+    "C7": (4.75, 26.2, 90),
+    "D1": (5.77, 24.6, None),
+    "D2": (4.95, 25.5, None),
+    "D3": (4.67, 25.3, None),
+    "D4": (5.47, 25.7, None),
+    "E": (4.92, 25.7, None),
+    "big": (4.33, 26.4, 213),
+}
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(RECIPES))
+
+
+def environment(**more: str) -> dict[str, str]:
+    """A plain environment in which `python` and `aiayn` are those of the tests."""
+    tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("WORK", "SCALE", "DRY_RUN", "SRC", "TGT", "GPUS")
+    }
+    return {**kept, "PATH": tools, "OMP_NUM_THREADS": "1", **more}
+
+
+def bash(folder: Path, *command: object, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", *map(str, command)],
+        cwd=folder,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+    )
+
+
+def recipe(tmp_path: Path, body: str) -> Path:
+    """A recipe of one's own, in a folder beside steps.sh."""
+    script = tmp_path / "mine" / "run.sh"
+    script.parent.mkdir()
+    script.write_text(f". {RECIPES / 'steps.sh'}\n{body}\n")
+    return script
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=named)
+def test_bash_can_read_each_script(script: Path) -> None:
+    assert bash(RECIPES, "-n", script).stderr == ""
+
+
+@pytest.mark.parametrize("script", RUNS, ids=named)
+def test_each_recipe_can_be_run_and_says_what_it_is(script: Path) -> None:
+    assert os.access(script, os.X_OK)
+    assert (script.parent / "README.md").exists()
+    assert "recipes/" in bash(RECIPES, script, "--help").stdout
+
+
+@pytest.mark.parametrize("script", RUNS, ids=named)
+def test_another_scale_is_refused(script: Path, tmp_path: Path) -> None:
+    ended = bash(tmp_path, script, SCALE="half")
+    assert ended.returncode == 2
+    assert "paper or rehearsal is wanted" in ended.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name", ["table2_wmt14_en_de", "table2_wmt14_en_fr", "table3_variations", "table4_parsing"]
+)
+def test_an_unknown_row_is_refused(name: str, tmp_path: Path) -> None:
+    ended = bash(tmp_path, RECIPES / name / "run.sh", "F9", "--dry-run")
+    assert ended.returncode == 2
+    assert "there is no row 'F9'" in ended.stderr
+
+
+def test_a_dry_run_prints_the_plan_and_touches_nothing(tmp_path: Path) -> None:
+    ended = bash(tmp_path, RECIPES / "table3_variations/run.sh", "base", "--dry-run")
+    assert ended.returncode == 0
+    for part in ("europarl-v7.tgz", "aiayn preprocess", "aiayn train", "63,082,496 parameters"):
+        assert part in ended.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_rehearsal_never_takes_the_place_of_the_papers_scale(tmp_path: Path) -> None:
+    script = recipe(tmp_path, 'echo "$WORK"')
+    assert bash(tmp_path, script).stdout == "work/mine\n"
+    assert bash(tmp_path, script, SCALE="rehearsal").stdout == "work/mine/rehearsal\n"
+
+
+def test_a_step_whose_output_is_there_is_skipped(tmp_path: Path) -> None:
+    script = recipe(tmp_path, 'make() { echo made; touch "$1"; }\nstep "make" here make here')
+    assert "made" in bash(tmp_path, script).stderr
+    again = bash(tmp_path, script)
+    assert "here is there" in again.stderr and "made" not in again.stderr
+
+
+def test_a_stopped_command_stops_the_recipe_with_its_exit_code(tmp_path: Path) -> None:
+    body = 'stop() { echo half; return 75; }\ncapture "stop" "$WORK/out" stop\necho went on'
+    ended = bash(tmp_path, recipe(tmp_path, body))
+    assert (ended.returncode, ended.stdout) == (75, "")
+    assert not (tmp_path / "work/mine/out").exists()
+
+
+def test_a_download_goes_on_where_it_was_and_is_checked(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    whole.write_text("0123456789")
+    check = "10:84d89877f0d4041efb6bf91a16f0248f2fd573e6af05c19f96bedb9f882f7882"
+    script = recipe(tmp_path, f'download file://{whole} "$WORK/file" {check}')
+    (tmp_path / "work/mine").mkdir(parents=True)
+    (tmp_path / "work/mine/file.part").write_text("01234")
+    assert bash(tmp_path, script).returncode == 0
+    assert (tmp_path / "work/mine/file").read_text() == "0123456789"
+
+
+@pytest.mark.parametrize("check", ["11", "10:0000"])
+def test_a_download_that_is_not_what_was_wanted_is_not_taken(
+    check: str, tmp_path: Path
+) -> None:
+    whole = tmp_path / "whole"
+    whole.write_text("0123456789")
+    script = recipe(tmp_path, f'download file://{whole} "$WORK/file" {check}')
+    ended = bash(tmp_path, script)
+    assert ended.returncode == 3
+    assert "is not what was wanted" in ended.stderr
+    assert not (tmp_path / "work/mine/file").exists()
+
+
+def test_a_failed_download_says_what_to_do_by_hand(tmp_path: Path) -> None:
+    script = recipe(tmp_path, 'download file:///nowhere/x.tgz "$WORK/x.tgz" 10')
+    ended = bash(tmp_path, script)
+    assert ended.returncode == 3
+    assert "put it at work/mine/x.tgz and run this again" in ended.stderr
+
+
+def test_cleaning_keeps_pairs_of_a_fitting_length(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("a b c\n\na, b!\na\na\tb\na b c d e\n")
+    (tmp_path / "t").write_text("x y z\nx\nx y z z\nx y\nx y\nx y z\n")
+    script = recipe(tmp_path, f". {RECIPES / 'wmt14.sh'}\nclean s t 4 1.5 out/s out/t")
+    ended = bash(tmp_path, script)
+    assert ended.stdout == "2 of 6 pairs kept\n"
+    assert (tmp_path / "out/s").read_text() == "a b c\na, b!\n"
+    assert (tmp_path / "out/t").read_text() == "x y z\nx y z z\n"
+
+
+def test_a_killed_recipe_goes_on_where_it_was(tmp_path: Path) -> None:
+    command = [str(RECIPES / "table2_wmt14_en_de/run.sh"), "data"]
+    work = tmp_path / "work/table2_wmt14_en_de/rehearsal"
+    first = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment(SCALE="rehearsal"),
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while not (work / "text/train.de").exists() and first.poll() is None:
+        time.sleep(0.02)
+    os.killpg(first.pid, signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL
+    assert not (work / "data/manifest.json").exists()
+    second = bash(tmp_path, *command, SCALE="rehearsal")
+    assert second.returncode == 0
+    assert "text/train.de is there" in second.stderr
+    assert (work / "data/manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "score", "value"),
+    [
+        ("table2_wmt14_en_de", "base", "paper-BLEU", 27.3),
+        ("table2_wmt14_en_de", "big", "paper-BLEU", 28.4),
+        ("table2_wmt14_en_fr", "base", "paper-BLEU", 38.1),
+        ("table2_wmt14_en_fr", "big", "paper-BLEU", 41.8),
+        ("table4_parsing", "wsj", "F1", 91.3),
+        ("table4_parsing", "semi", "F1", 92.7),
+    ],
+)
+def test_the_expected_scores_are_the_papers(
+    name: str, row: str, score: str, value: float
+) -> None:
+    expected = yaml.safe_load((RECIPES / name / "expected.yaml").read_text())
+    band = expected["rows"][row]["scores"][score]
+    assert band["paper"] == value
+    assert band["low"] < value < band["high"]
+
+
+@pytest.mark.parametrize("name", ["table2_wmt14_en_de", "table2_wmt14_en_fr"])
+def test_the_expected_costs_are_the_papers(name: str) -> None:
+    rows = yaml.safe_load((RECIPES / name / "expected.yaml").read_text())["rows"]
+    found = {row: (of["updates"], of["hours"], of["cost"]) for row, of in rows.items()}
+    assert found == {"base": (100_000, 12, 3.3e18), "big": (300_000, 84, 2.3e19)}
+
+
+def test_the_expected_table_3_is_the_papers() -> None:
+    rows = yaml.safe_load((RECIPES / "table3_variations/expected.yaml").read_text())["rows"]
+    found = {
+        row: (of["perplexity"], of["BLEU"], of.get("parameters")) for row, of in rows.items()
+    }
+    assert found == PAPER_TABLE_3
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(RECIPES.glob("*/*.yaml")) if path.name != "expected.yaml"],
+    ids=named,
+)
+def test_each_settings_file_fits_the_configuration(path: Path) -> None:
+    assert read_yaml(path, BASE) != BASE
+
+
+def test_trees_of_the_rehearsal_can_be_read(tmp_path: Path) -> None:
+    made = subprocess.run(
+        [sys.executable, str(RECIPES / "table4_parsing/make_trees.py"), "50", "1"],
+        capture_output=True,
+        check=True,
+    )
+    (tmp_path / "trees.mrg").write_bytes(made.stdout)
+    assert len(list(read_trees(tmp_path / "trees.mrg"))) == 50
+
+
+def made_up_card(value: float, scale: str) -> dict[str, Any]:
+    expected = {
+        "result": "Table 9",
+        "rows": {"base": {"scores": {"BLEU": {"paper": 27.3, "low": 26.8, "high": 27.8}}}},
+    }
+    info = {
+        "step": 100_000,
+        "hours": 12.0,
+        "cost": {"floating-point operations": 9.5e17},
+        "parameters": {"total": 63_082_496},
+        "settings": {"model": {"layers": 6}},
+    }
+    scores = [{"name": "BLEU", "value": value, "signature": "tok:13a"}]
+    make_card = load(RECIPES / "card.py").make_card
+    card: dict[str, Any] = make_card(
+        expected, "base", info, scores, gpus=8, tflops=9.5, scale=scale
+    )
+    return card
+
+
+@pytest.mark.parametrize(
+    ("value", "scale", "verdict"),
+    [
+        (27.804, "paper", "inside"),
+        (27.806, "paper", "outside"),
+        (26.7, "paper", "outside"),
+        (27.3, "rehearsal", "rehearsal"),
+    ],
+)
+def test_a_card_judges_a_score_by_its_band(value: float, scale: str, verdict: str) -> None:
+    card = made_up_card(value, scale)
+    assert card["scores"][0]["verdict"] == verdict
+    assert f"| {verdict} |" in load(RECIPES / "card.py").to_markdown(card)
+
+
+def test_a_card_counts_cost_as_the_paper_does() -> None:
+    assert made_up_card(27.3, "paper")["obtained"]["cost"] == pytest.approx(3.2832e18)
+
+
+def test_table_3_sets_rows_beside_the_papers(tmp_path: Path) -> None:
+    run = tmp_path / "base"
+    run.mkdir()
+    last = {"perplexity": 4.9, "BLEU": 25.5}
+    info = {"run": str(run), "last": last, "parameters": {"total": 63_082_496}}
+    scores = {"scores": [{"name": "paper-BLEU", "value": 25.9}]}
+    (run / "score.json").write_text(json.dumps(scores))
+    (tmp_path / "info.json").write_text(json.dumps(info))
+    folder = RECIPES / "table3_variations"
+    printed = subprocess.run(
+        [
+            *(sys.executable, str(folder / "table.py"), str(folder / "expected.yaml")),
+            *("info.json", "--svg", "plot.svg"),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = "| base | 4.90 | 4.92 | 25.5 | 25.9 | 25.8 | 63.1 | 65 | inside |"
+    assert printed.stdout.splitlines()[2:] == [wanted]
+    assert (tmp_path / "plot.svg").read_text().count("<circle") == 4

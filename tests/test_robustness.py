@@ -1,0 +1,299 @@
+"""Nothing breaks a run: nodes, killed workers, kill -9, full disks, other precisions."""
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partialmethod
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+import torch
+from test_train import assert_same_run
+from torch import nn
+from toy import TINY
+
+from aiayn.checkpoint import load_model
+from aiayn.cli import main
+from aiayn.training.ranks import name_attempt
+
+COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
+SETTINGS = (
+    "batch.micro_tokens=60",
+    "train.steps=20",
+    "train.log_every=1",
+    "train.save_every=3",
+    "train.valid_every=10",
+)
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node")
+
+# A server that has loaded torch once forks a process for each run: a tenth of a second, not
+# three. No thread has run in it yet, so that the processes are as good as new.
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(
+    ["aiayn.training.loop", "aiayn.generation.translate", "aiayn.scoring.bleu", "torch._dynamo"]
+)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a process finds."""
+
+    largest_file: int | None = None
+    """Bytes that a file may have."""
+    backend: str = "inductor"
+    """What torch.compile makes of a graph."""
+
+
+def command(line: list[str], talk: Path, found: Surroundings) -> None:
+    """Be the program `aiayn` in a process of its own; stderr goes to a file."""
+    os.dup2(os.open(talk, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), 2)
+    if found.largest_file is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (found.largest_file, found.largest_file))
+    nn.Module.compile = partialmethod(nn.Module.compile, backend=found.backend)
+    sys.argv = ["aiayn", *line]
+    main()
+
+
+def start(data, run: Path, *settings: str, **found) -> BaseProcess:
+    line = ["train", str(data.path), "-o", str(run), *COMMAND, *SETTINGS, *settings]
+    arguments = (line, run.with_suffix(".talk"), Surroundings(**found))
+    process = SERVER.Process(target=command, args=arguments)
+    process.start()
+    return process
+
+
+def train(data, run: Path, *settings: str, **found) -> tuple[int, str]:
+    """Train to the end; return the exit code and what was said."""
+    process = start(data, run, *settings, **found)
+    process.join()
+    return process.exitcode, run.with_suffix(".talk").read_text()
+
+
+def steps_logged(run: Path) -> list[int]:
+    if not (run / "metrics.jsonl").exists():
+        return []
+    lines = (run / "metrics.jsonl").read_text().split("\n")[:-1]
+    return [row["step"] for row in map(json.loads, lines) if "loss" in row]
+
+
+def wait_for(run: Path, step: int, alive) -> None:
+    while not any(logged >= step for logged in steps_logged(run)):
+        assert alive(), "the run ended too early"
+        time.sleep(0.002)
+
+
+def losses(run: Path) -> list[float]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [row["plain_loss"] for row in map(json.loads, lines) if "loss" in row]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data, tmp_path_factory) -> Path:
+    """A run of one process that nothing has stopped."""
+    run = tmp_path_factory.mktemp("undisturbed") / "run"
+    assert train(data, run)[0] == 0
+    return run
+
+
+def said_by(agent: subprocess.Popen[str]) -> str:
+    """Wait for a torchrun agent; one that hangs is stopped, and its workers with it."""
+    try:
+        return agent.communicate(timeout=300)[1]
+    except subprocess.TimeoutExpired:
+        agent.terminate()
+        return agent.communicate()[1]
+
+
+@pytest.fixture(scope="module")
+def two_nodes(data, tmp_path_factory) -> Path:
+    """The same run by two torchrun agents, as if each had a machine of its own."""
+    run = tmp_path_factory.mktemp("nodes") / "run"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = ("--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", str(port))
+    line = ("-m", "aiayn", "train", data.path, "-o", run, *COMMAND, *SETTINGS)
+    nodes = [
+        subprocess.Popen(
+            [*TORCHRUN, "1", *place, "--node-rank", rank, *line],
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        for rank in "01"
+    ]
+    talk = [said_by(node) for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], talk
+    assert "2 x cpu" in talk[0]
+    return run
+
+
+def test_two_nodes_reach_the_weights_of_one_process(two_nodes, undisturbed):
+    for name in ("last.pt", "average.pt", "best.pt"):
+        one, two = (load_model(run / name) for run in (undisturbed, two_nodes))
+        assert one.step == two.step
+        for key, weight in one.weights.items():
+            limit = 1e-5 * float(weight.abs().max())
+            torch.testing.assert_close(weight, two.weights[key], rtol=0, atol=limit)
+
+
+def workers_of(agent: subprocess.Popen[str]) -> Iterator[int]:
+    """Yield the processes that a torchrun agent has started, the first rank first."""
+    for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended meanwhile
+            continue
+        if parent == agent.pid:
+            yield int(folder.name)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers by /proc")
+def test_a_worker_that_is_killed_comes_back_and_the_run_is_the_same(data, two_nodes, tmp_path):
+    run = tmp_path / "run"
+    line = ("-m", "aiayn", "train", data.path, "-o", run, *COMMAND, *SETTINGS)
+    agent = subprocess.Popen(
+        [*TORCHRUN, "2", "--standalone", "--max-restarts", "3", *line],
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    wait_for(run, 8, lambda: agent.poll() is None)
+    _, second = workers_of(agent)
+    os.kill(second, signal.SIGKILL)
+    talk = said_by(agent)
+    assert agent.returncode == 0, talk
+    assert "going on after update" in talk
+    assert_same_run(run, two_nodes)
+
+
+def test_processes_of_one_attempt_share_a_name_that_no_other_attempt_had():
+    store = torch.distributed.HashStore()
+    names = []
+    for world in (3, 3, 2):
+        with ThreadPoolExecutor(world) as pool:
+            jobs = [pool.submit(name_attempt, store, rank, world) for rank in range(world)]
+        found = [job.result() for job in jobs]
+        assert len(set(found)) == 1
+        names.append(found[0])
+    assert len(set(names)) == 3
+
+
+def test_a_run_killed_ten_times_at_random_moments_is_the_same_run(data, tmp_path):
+    draw = random.Random(1)
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    settings = ("train.steps=100", "train.valid_every=50")
+    for _ in range(10):
+        done = max(steps_logged(killed), default=0)
+        process = start(data, killed, *settings)
+        wait_for(killed, done - 3 + draw.randrange(8), process.is_alive)
+        time.sleep(draw.uniform(0, 0.03))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+    for run in (killed, whole):
+        assert train(data, run, *settings)[0] == 0
+    assert_same_run(killed, whole)
+    assert steps_logged(killed) == list(range(1, 101))
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_training_in_half_precision_learns_and_goes_on_where_it_was(data, tmp_path, precision):
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    for run, steps in ((parted, 13), (parted, 24), (whole, 24)):
+        settings = (f"train.precision={precision}", f"train.steps={steps}", "optim.warmup=12")
+        code, talk = train(data, run, *settings, "train.valid_every=0")
+        assert code == 0, talk
+        assert precision in talk
+    assert sum(losses(whole)[-5:]) < 0.9 * sum(losses(whole)[:5])
+    first, second = (load_model(run / "last.pt") for run in (whole, parted))
+    torch.testing.assert_close(first.weights, second.weights, rtol=0, atol=0)
+    assert first.training["scaler"] == second.training["scaler"]
+    assert all(weight.dtype == torch.float32 for weight in first.weights.values())
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "eager",  # traces, but compiles nothing: seconds, and no compiler needed
+        pytest.param("inductor", marks=pytest.mark.slow),
+    ],
+)
+def test_a_compiled_run_reaches_the_weights_of_one_that_is_not(data, tmp_path, backend):
+    if backend == "inductor" and not shutil.which("g++"):
+        pytest.skip("torch.compile needs g++ on the CPU")
+    plain, compiled = tmp_path / "plain", tmp_path / "compiled"
+    settings = ("train.steps=6", "train.valid_every=0", "train.average=1")
+    assert train(data, plain, *settings)[0] == 0
+    code, talk = train(data, compiled, *settings, "--compile", backend=backend)
+    assert code == 0, talk
+    one, two = (load_model(run / "last.pt").weights for run in (plain, compiled))
+    for key, weight in one.items():
+        limit = 1e-5 * float(weight.abs().max())
+        torch.testing.assert_close(weight, two[key], rtol=0, atol=limit)
+
+
+def test_a_file_that_outgrows_its_limit_ends_a_run_with_what_was_saved_before(
+    data, undisturbed, tmp_path
+):
+    run = tmp_path / "run"
+    assert train(data, run, "train.steps=11")[0] == 0
+    before = load_model(run / "last.pt")
+    limit = (run / "last.pt").stat().st_size // 2
+    code, talk = train(data, run, largest_file=limit)
+    assert code == 2
+    assert "cannot be written" in talk
+    assert "files from before are intact" in talk
+    assert "Traceback" not in talk
+    assert load_model(run / "last.pt").step == before.step == 11
+    assert train(data, run)[0] == 0
+    assert_same_weights_and_place(run, undisturbed)
+
+
+def assert_same_weights_and_place(run: Path, other: Path) -> None:
+    one, two = (load_model(path / "last.pt") for path in (run, other))
+    torch.testing.assert_close(one.weights, two.weights, rtol=0, atol=0)
+    assert one.step == two.step
+
+
+ON_A_SMALL_DISK = """
+mount -t tmpfs -o size=$SMALL tmpfs "$DISK" || exit 77
+"$@" 2>"$KEPT/first.talk"
+echo "ended with $?"
+mount -o remount,size=64m "$DISK"
+"$@" 2>"$KEPT/second.talk"
+cp -r "$DISK/run" "$KEPT"
+"""
+
+
+def test_a_full_disk_ends_a_run_which_goes_on_when_there_is_room(data, tmp_path, undisturbed):
+    disk, kept = tmp_path / "disk", tmp_path / "kept"
+    disk.mkdir(), kept.mkdir()
+    if not shutil.which("unshare"):
+        pytest.skip("needs unshare to mount a disk of its own")
+    settings = (*SETTINGS, "train.save_every=1")
+    line = (sys.executable, "-m", "aiayn", "train", data.path, "-o", disk / "run", *COMMAND)
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", ON_A_SMALL_DISK, "sh", *line, *settings],
+        env=os.environ | {"DISK": str(disk), "KEPT": str(kept), "SMALL": "3m"},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    if done.returncode in (1, 77) and "ended" not in done.stdout:
+        pytest.skip(f"mounting is refused here: {done.stderr}")
+    first, second = ((kept / f"{name}.talk").read_text() for name in ("first", "second"))
+    assert "ended with 2" in done.stdout, first
+    assert "fix: free some space" in first
+    assert "Traceback" not in first
+    assert "going on after update" in second
+    assert_same_weights_and_place(kept / "run", undisturbed)

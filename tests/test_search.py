@@ -1,0 +1,300 @@
+"""Beam search over tables of three words: penalty, limits, the true best (section 6.1)."""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from aiayn.config import DecodeConfig
+from aiayn.data.vocabulary import EOS, PAD
+from aiayn.generation import search as module
+from aiayn.generation.search import (
+    BeamSearch,
+    Hypothesis,
+    Task,
+    best_places,
+    length_penalty,
+    normaliser,
+)
+from aiayn.presets import preset
+
+CPU = torch.device("cpu")
+WORDS = (2, 3, 4)
+SIZE = 5
+
+
+class Table(NamedTuple):
+    """Random log-probabilities of the next token, given all tokens so far."""
+
+    seed: int
+    remembers: bool = True
+    eos: float = 0.0
+    """Added to the logit of EOS: the higher, the shorter the best output."""
+
+    def __call__(self, prefix: tuple[int, ...]) -> torch.Tensor:
+        seen = prefix if self.remembers else prefix[-1:]
+        random = torch.Generator().manual_seed(hash((self.seed, seen)) % 2**40)
+        logits = 2 * torch.randn(SIZE, generator=random)
+        logits[EOS] += self.eos
+        return logits.log_softmax(0)
+
+
+class TableStep:
+    """The step function of some sentences, each with a table of its own."""
+
+    def __init__(self, tables: list[Table]) -> None:
+        self.rows = [(table, ()) for table in tables]
+
+    def __call__(
+        self, tokens_BJ: torch.Tensor, parents_BJ: torch.Tensor | None
+    ) -> torch.Tensor:
+        sentences, slots = tokens_BJ.shape
+        if parents_BJ is None:
+            assert (tokens_BJ == PAD).all()
+            self.rows = [row for row in self.rows for _ in range(slots)]
+        else:
+            pairs = zip(
+                parents_BJ.flatten().tolist(), tokens_BJ.flatten().tolist(), strict=True
+            )
+            parents = [(self.rows[parent], token) for parent, token in pairs]
+            self.rows = [(table, (*prefix, token)) for (table, prefix), token in parents]
+        logits = torch.stack([table(prefix) for table, prefix in self.rows])
+        return logits.view(sentences, slots, SIZE)
+
+
+def search(tables: list[Table], limits: list[int], **settings: float) -> list[list[Hypothesis]]:
+    return BeamSearch(**settings)(TableStep(tables), [Task(n) for n in limits], CPU)
+
+
+def best(table: Table, limit: int, **settings: float) -> Hypothesis:
+    return search([table], [limit], **settings)[0][0]
+
+
+def all_scores(table: Table, limit: int, alpha: float) -> dict[tuple[int, ...], float]:
+    """Return the score of every output that ends within the limit, by going through all."""
+    found = {}
+    for length in range(limit):
+        for words in itertools.product(WORDS, repeat=length):
+            tokens = (*words, EOS)
+            log_p = sum(table(tokens[:i])[token].item() for i, token in enumerate(tokens))
+            found[words] = log_p / length_penalty(len(tokens), alpha)
+    return found
+
+
+def patient_search(table: Table, limit: int, beam: int, alpha: float) -> list[Hypothesis]:
+    """Beam search in plain Python that always goes on to the limit."""
+    live, done = [(0.0, ())], []
+    for length in range(1, limit + 1):
+        grown = [
+            (log_p + table(prefix)[token].item(), (*prefix, token))
+            for log_p, prefix in live
+            for token in (EOS, *WORDS)
+        ]
+        grown = sorted((pair for pair in grown if pair[0] > -math.inf), reverse=True)[
+            : 2 * beam
+        ]
+        penalty = length_penalty(length, alpha)
+        done += [(log_p / penalty, ids[:-1]) for log_p, ids in grown if ids[-1] == EOS]
+        done = sorted(done, reverse=True)[:beam]
+        live = [(log_p, ids) for log_p, ids in grown if ids[-1] != EOS][:beam]
+    if done:
+        return [Hypothesis(list(ids), score, True) for score, ids in done]
+    return [Hypothesis(list(ids), log_p / penalty, False) for log_p, ids in live]
+
+
+def assert_same(found: Hypothesis, wanted: Hypothesis) -> None:
+    assert (found.ids, found.finished) == (wanted.ids, wanted.finished)
+    assert found.score == pytest.approx(wanted.score, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("length", "alpha", "value"),
+    [
+        (1, 0.6, 1.0),
+        (5, 0.6, 1.3586551827),
+        (10, 0.6, 1.7328621079),
+        (20, 0.6, 2.3543620837),
+        (50, 0.6, 3.7785647041),
+        (20, 0.3, 1.5343930669),
+        (20, 0.0, 1.0),
+    ],
+)
+def test_the_length_penalty_is_that_of_gnmt(length, alpha, value):
+    assert length_penalty(length, alpha) == pytest.approx(value, rel=1e-10)
+
+
+def test_the_length_of_an_output_counts_its_eos():
+    table = Table(seed=5, eos=-1.0)
+    found = best(table, 6, beam=4, alpha=0.6)
+    tokens = (*found.ids, EOS)
+    log_p = sum(table(tokens[:i])[token].item() for i, token in enumerate(tokens))
+    assert len(found.ids) > 0
+    assert found.score == pytest.approx(log_p / ((5 + len(found.ids) + 1) / 6) ** 0.6, rel=1e-5)
+
+
+def test_without_penalty_the_score_is_the_log_probability():
+    table = Table(seed=1, eos=9.0)
+    wanted = pytest.approx(table(())[EOS].item(), abs=1e-6)
+    assert best(table, 5, alpha=0.0) == ([], wanted, True)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("remembers", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_beam_as_wide_as_the_space_finds_the_true_best(seed, remembers, alpha):
+    table = Table(seed, remembers, eos=-1.0)
+    scores = all_scores(table, 4, alpha)
+    words = max(scores, key=scores.__getitem__)
+    wanted = Hypothesis(list(words), scores[words], finished=True)
+    assert_same(best(table, 4, beam=81, alpha=alpha), wanted)
+
+
+@pytest.mark.parametrize("beam", [2, 3, 4])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("seed", range(12))
+def test_stopping_early_never_changes_the_best(seed, alpha, beam):
+    table = Table(seed, eos=(seed % 3) - 1.0)
+    assert_same(
+        best(table, 9, beam=beam, alpha=alpha), patient_search(table, 9, beam, alpha)[0]
+    )
+
+
+@pytest.mark.parametrize("nbest", [2, 3, 4])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_stopping_early_never_changes_the_n_best(seed, alpha, nbest):
+    table = Table(seed, eos=(seed % 3) - 1.0)
+    wanted = patient_search(table, 8, 4, alpha)[:nbest]
+    (found,) = search([table], [8], beam=4, alpha=alpha, nbest=nbest)
+    for one, other in zip(found, wanted, strict=True):
+        assert_same(one, other)
+
+
+def test_a_search_stops_as_soon_as_nothing_can_improve():
+    calls = []
+    step = TableStep([Table(seed=1, eos=20.0)])
+
+    def counted(tokens_BJ, parents_BJ):
+        calls.append(tokens_BJ)
+        return step(tokens_BJ, parents_BJ)
+
+    BeamSearch()(counted, [Task(1000)], CPU)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("alpha", [0.6, 3.0])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_beam_of_one_is_greedy_search(seed, alpha):
+    table, prefix = Table(seed, eos=seed % 3 - 1.0), ()
+    while len(prefix) < 9 and prefix[-1:] != (EOS,):
+        log_p = table(prefix)
+        log_p[PAD] = -math.inf
+        prefix = (*prefix, int(log_p.argmax()))
+    found = best(table, 9, beam=1, alpha=alpha)
+    assert found.finished == (prefix[-1] == EOS)
+    assert found.ids == list(prefix[:-1] if found.finished else prefix)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_sentences_of_a_batch_do_not_influence_one_another(beam):
+    tables = [Table(seed, eos=seed % 4 - 2.0) for seed in range(9)]
+    limits = [1 + seed % 5 * 2 for seed in range(9)]
+    together = search(tables, limits, beam=beam)
+    for table, limit, (found,) in zip(tables, limits, together, strict=True):
+        assert_same(found, best(table, limit, beam=beam))
+
+
+@pytest.mark.parametrize("nbest", [1, 3])
+def test_sentences_that_are_over_idle_for_a_while_and_change_nothing(nbest):
+    tables = [Table(seed, eos=20.0 if seed % 10 == 0 else -20.0) for seed in range(20)]
+    limits = [6 if seed % 10 == 0 else 3 + seed // 2 for seed in range(20)]
+    step, sizes = TableStep(tables), []
+
+    def noted(tokens_BJ, parents_BJ):
+        sizes.append(len(tokens_BJ))
+        return step(tokens_BJ, parents_BJ)
+
+    settings = {"beam": 4, "alpha": 0.6, "nbest": nbest}
+    together = BeamSearch(**settings)(noted, [Task(n) for n in limits], CPU)
+    # Two of twenty are over at once; a third makes an eighth, which is left out.
+    assert sizes[:4] == [20, 20, 20, 17]
+    assert sizes[-1] < 3
+    for table, limit, found in zip(tables, limits, together, strict=True):
+        for one, other in zip(found, search([table], [limit], **settings)[0], strict=True):
+            assert_same(one, other)
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+@pytest.mark.parametrize("width", [1, 5, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 1100])
+@pytest.mark.parametrize("impossible", [0.0, 0.5, 0.999])
+def test_the_best_places_are_those_of_topk(width, count, impossible, monkeypatch):
+    monkeypatch.setattr(module, "ELEMENTS_AT_ONCE", 5000)  # some sentences at a time
+    logits_BJW, added_BJ = torch.randn(9, 2, width), torch.randn(9, 2)
+    logits_BJW[torch.rand(logits_BJW.shape) < impossible] = -math.inf
+    sums_BN = (logits_BJW + added_BJ[..., None]).flatten(1)
+    values, places = best_places(logits_BJW.clone(), added_BJ, count)
+    assert values.tolist() == sums_BN.topk(min(count, 2 * width)).values.tolist()
+    assert sums_BN.gather(1, torch.from_numpy(places)).tolist() == values.tolist()
+    assert all(len(set(row)) == len(row) for row in places.tolist())
+
+
+def test_the_normaliser_is_the_logarithm_of_the_sum(monkeypatch):
+    monkeypatch.setattr(module, "ELEMENTS_AT_ONCE", 100)
+    logits_BJW = 30 * torch.randn(7, 3, 40)
+    torch.testing.assert_close(normaliser(logits_BJW), logits_BJW.logsumexp(-1))
+
+
+def test_scores_that_are_no_numbers_give_no_hypotheses():
+    def broken(tokens_BJ, parents_BJ):
+        return torch.full((*tokens_BJ.shape, SIZE), math.nan)
+
+    assert BeamSearch()(broken, [Task(4), Task(9)], CPU) == [[], []]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+@pytest.mark.parametrize("beam", [1, 4])
+def test_an_output_that_does_not_end_is_the_best_that_grew_to_the_limit(limit, beam):
+    table = Table(seed=3, eos=-math.inf)
+    found = best(table, limit, beam=beam)
+    assert_same(found, patient_search(table, limit, beam, 0.6)[0])
+    assert not found.finished
+    assert len(found.ids) == limit
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 8])
+def test_an_output_with_its_eos_is_never_longer_than_the_limit(limit):
+    for seed in range(10):
+        (found,) = search([Table(seed, eos=-2.0)], [limit], beam=4, nbest=4)
+        assert all(len(hypothesis.ids) + hypothesis.finished <= limit for hypothesis in found)
+
+
+def test_an_output_that_ends_comes_before_one_that_does_not():
+    # At the second and last step, EOS is possible but far less likely than any word.
+    found = best(Table(seed=1, eos=-12.0), 2, beam=4)
+    assert found.finished
+
+
+def test_padding_is_never_part_of_an_output():
+    for seed in range(20):
+        (found,) = search([Table(seed)], [6], beam=5, nbest=5)
+        assert all(PAD not in hypothesis.ids for hypothesis in found)
+
+
+def test_the_n_best_are_different_and_sorted():
+    (found,) = search([Table(seed=2)], [6], beam=6, nbest=6)
+    scores = [hypothesis.score for hypothesis in found]
+    assert len({tuple(hypothesis.ids) for hypothesis in found}) == 6
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_no_sentences_give_no_hypotheses():
+    assert search([], []) == []
+
+
+def test_the_defaults_are_the_papers():
+    assert (BeamSearch().beam, BeamSearch().alpha) == (4, 0.6)
+    assert preset("base").decode == DecodeConfig(beam=4, alpha=0.6, extra_length=50)
+    parsing = preset("parsing").decode
+    assert (parsing.beam, parsing.alpha, parsing.extra_length) == (21, 0.3, 300)

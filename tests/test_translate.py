@@ -1,0 +1,157 @@
+"""Lines in, translations out: one each, in order, the same in any company, at once."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+from toy import sentences, tiny_config, translation
+
+from aiayn.checkpoint import build_model, find_model, load_model
+from aiayn.data.vocabulary import EOS
+from aiayn.generation import translate
+from aiayn.generation.search import BeamSearch
+from aiayn.generation.translate import Output, Translator, cut, windows
+
+
+@pytest.fixture(scope="module")
+def translator(trained):
+    file = load_model(find_model(trained))
+    return Translator([file.build()], file.codec, BeamSearch())
+
+
+@pytest.fixture
+def untrained(data):
+    """A translator that produces noise up to the limit, with few positions to spend."""
+    torch.manual_seed(3)
+    config = tiny_config("model.positions=learned", "model.max_positions=12")
+    return Translator([build_model(config, data.codec).eval()], data.codec, BeamSearch())
+
+
+def texts(translator, lines):
+    return [found.text for found in translator.translate(lines)]
+
+
+def test_a_trained_model_translates_most_sentences_rightly(translator):
+    lines = sentences(60, seed=77)
+    wanted = list(map(translation, lines))
+    right = sum(map(str.__eq__, texts(translator, lines), wanted))
+    assert right > 30
+
+
+def test_the_order_of_lines_is_kept_whatever_their_lengths(translator):
+    lines = sorted(sentences(40, seed=5), key=len)
+    forwards = texts(translator, lines)
+    assert len(set(forwards)) > 20
+    assert texts(translator, lines[::-1]) == forwards[::-1]
+
+
+def test_an_empty_or_blank_line_gives_an_empty_line(translator):
+    lines = ["", "ba", "  ", "\t", "\u2028", "be", ""]
+    found = list(translator.translate(lines))
+    assert [bool(one.text) for one in found] == [False, True, False, False, False, True, False]
+    assert [one.pieces for one in found] == [0, 1, 0, 0, 0, 1, 0]
+    assert found[0].outputs == [Output("", 0, True, [])]
+
+
+def test_no_lines_give_no_lines(translator):
+    assert texts(translator, []) == []
+
+
+@pytest.mark.parametrize("model", ["translator", "untrained"])
+def test_a_sentence_is_translated_the_same_in_any_batch(model, request):
+    found = request.getfixturevalue(model)
+    lines = sentences(64, seed=9, longest=8)
+    longest = max(len(line.split()) for line in lines) + 1
+    answers = [texts(replace(found, batch_tokens=rows * longest), lines) for rows in (1, 7, 64)]
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_a_sentence_is_translated_the_same_alone(translator):
+    lines = sentences(12, seed=11)
+    assert texts(translator, lines) == [texts(translator, [line])[0] for line in lines]
+
+
+def test_more_lines_than_a_window_holds_are_all_answered(translator, monkeypatch):
+    lines = sentences(20, seed=12)
+    wanted = texts(translator, lines)
+    monkeypatch.setattr(translate, "WINDOW", 3)
+    assert texts(translator, lines) == wanted
+
+
+def test_a_long_line_is_translated_in_pieces_and_nothing_is_lost(translator):
+    translator = replace(translator, longest=5)
+    words = sentences(1, seed=4, longest=1)[0].split() * 10
+    (found,) = translator.translate([" ".join(words)])
+    parts = [" ".join(words[start : start + 4]) for start in range(0, 10, 4)]
+    assert found.pieces == 3
+    assert found.text == " ".join(texts(translator, parts))
+
+
+def test_a_line_with_more_tokens_than_positions_is_translated_in_pieces(untrained):
+    (found,) = untrained.translate(["ba " * 40])
+    assert found.pieces == 4
+    assert found.text
+
+
+def test_an_output_has_at_most_so_many_more_tokens_than_the_input(untrained):
+    free = replace(untrained, extra_length=3, search=BeamSearch(beam=1))
+    lines = sentences(20, seed=6)
+    lengths = [len(one.outputs[0].pairs[0][1]) - 1 for one in free.translate(lines)]
+    words = [len(line.split()) for line in lines]
+    assert all(length <= count + 3 for length, count in zip(lengths, words, strict=True))
+    assert any(length == count + 3 for length, count in zip(lengths, words, strict=True))
+
+
+def test_a_live_pipe_is_answered_before_its_end(translator):
+    answered = threading.Event()
+
+    def live():
+        yield "ba"
+        assert answered.wait(60), "the next line comes only after an answer to the first"
+        yield "be"
+
+    count = 0
+    for count, _ in enumerate(translator.translate(live()), start=1):  # noqa: B007
+        answered.set()
+    assert count == 2
+
+
+def test_what_goes_wrong_while_reading_comes_after_the_lines_before_it(translator):
+    def broken():
+        yield "ba"
+        raise ValueError("the disk is gone")
+
+    answers = translator.translate(broken())
+    assert next(answers).pieces == 1
+    with pytest.raises(ValueError, match="the disk is gone"):
+        next(answers)
+
+
+def spell(ids):
+    return [str(i) for i in ids]
+
+
+def test_pieces_end_in_eos_and_together_hold_all_tokens():
+    assert cut([5, 6, 7, EOS], 4, spell) == [[5, 6, 7, EOS]]
+    assert cut([5, 6, 7, EOS], 3, spell) == [[5, 6, EOS], [7, EOS]]
+    assert cut([EOS], 3, spell) == []
+
+
+def test_a_cut_is_made_after_a_sentence_else_before_a_word_else_anywhere():
+    names = {5: "\u2581a", 6: "b", 7: ".", 8: "\u2581c"}
+
+    def pieces(ids):
+        return [names[i] for i in ids]
+
+    assert cut([5, 6, 6, 7, 8, 8, 5, EOS], 7, pieces) == [[5, 6, 6, 7, EOS], [8, 8, 5, EOS]]
+    assert cut([5, 6, 5, 6, 6, EOS], 5, pieces) == [[5, 6, EOS], [5, 6, 6, EOS]]
+    assert cut([5, 6, 6, 6, EOS], 4, pieces) == [[5, 6, 6, EOS], [6, EOS]]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 7, 12])
+def test_windows_hold_every_line_once_and_no_more_than_asked(count):
+    lines = [str(number) for number in range(count)]
+    found = list(windows(lines, 4))
+    assert [line for window in found for line in window] == lines
+    assert all(1 <= len(window) <= 4 for window in found)

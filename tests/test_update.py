@@ -1,0 +1,237 @@
+"""One update: the same gradient however its work is cut up, shared out or too large."""
+
+from itertools import islice
+
+import pytest
+import torch
+from toy import tiny_config
+
+from aiayn.errors import MemoryTooSmall
+from aiayn.training.feed import prepared_ahead, updates_from
+from aiayn.training.ranks import Ranks
+from aiayn.training.schedule import learning_rate
+from aiayn.training.state import fresh_state
+from aiayn.training.update import Piece, add_gradients, dropout_seed, run_update
+
+CPU = torch.device("cpu")
+ALONE = Ranks(0, 1, CPU)
+F32 = torch.float32
+
+
+@pytest.fixture
+def corpus(data):
+    return data.corpus("train")
+
+
+@pytest.fixture
+def make_state(data):
+    """Return a function that makes a fresh state; no dropout unless it is asked for."""
+
+    def make(*settings):
+        config = tiny_config("model.dropout=0", "batch.tokens=200", *settings)
+        return fresh_state(config, data.codec, CPU, F32)
+
+    return make
+
+
+def first_update(corpus, config, ranks=ALONE, *, epoch=0, number=0):
+    return next(updates_from(corpus, config.batch, ranks, seed=1, epoch=epoch, number=number))
+
+
+def gradient(state, corpus, ranks=ALONE):
+    """Return the two losses and the summed gradient of the first update, or a rank's share."""
+    update = first_update(corpus, state.config, ranks)
+    pieces = [Piece(str(number), batch) for number, batch in update.micro]
+    losses = add_gradients(state, pieces, F32)
+    return losses, state.gradients.clone()
+
+
+def assert_close(found, wanted):
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def out_of_memory_above(state, rows):
+    """Let the encoder fail, as torch does, for more sentences at once; return what it saw."""
+    seen = []
+
+    def check(_, inputs):
+        seen.append(len(inputs[0]))
+        if len(inputs[0]) > rows:
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory")
+
+    state.model.encoder[0].register_forward_pre_hook(check)
+    return seen
+
+
+@pytest.mark.parametrize("limit", [1, 10, 40, 100])
+def test_the_gradient_is_the_same_for_any_size_of_micro_batch(make_state, corpus, limit):
+    losses, whole = gradient(make_state("batch.micro_tokens=100000"), corpus)
+    cut_losses, cut = gradient(make_state(f"batch.micro_tokens={limit}"), corpus)
+    assert_close(cut, whole)
+    assert_close(cut_losses, losses)
+
+
+def test_the_weights_follow_the_mean_over_all_tokens_of_the_update(make_state, corpus):
+    state = make_state()
+    _, total = gradient(make_state(), corpus)
+    update = first_update(corpus, state.config)
+    _, _, norm = run_update(state, update, ALONE, F32)
+    assert_close(state.gradients, total / update.target_tokens)
+    assert_close(norm, (total / update.target_tokens).norm())
+
+
+def test_a_step_is_adams_with_the_learning_rate_of_its_number(make_state, corpus):
+    state = make_state()
+    before = [p.detach().clone() for p in state.model.parameters()]
+    run_update(state, first_update(corpus, state.config), ALONE, F32)
+    rate = learning_rate(1, d_model=32, warmup=60, factor=0.7)
+    # Adam's first step is the learning rate in the direction of each gradient's sign.
+    for old, new in zip(before, state.model.parameters(), strict=True):
+        large = new.grad.abs() > 1e-6
+        step = -rate * new.grad.sign()
+        torch.testing.assert_close((new - old)[large], step[large], rtol=1e-2, atol=1e-7)
+    assert state.place.step == 1
+
+
+@pytest.mark.parametrize("rows", [1, 3, 12])
+def test_a_piece_that_does_not_fit_is_halved_with_the_same_gradient(make_state, corpus, rows):
+    losses, whole = gradient(make_state("batch.micro_tokens=100000"), corpus)
+    state = make_state("batch.micro_tokens=100000")
+    seen = out_of_memory_above(state, rows)
+    cut_losses, cut = gradient(state, corpus)
+    assert max(seen) > rows
+    assert_close(cut, whole)
+    assert_close(cut_losses, losses)
+
+
+def test_what_failed_on_the_way_back_leaves_no_half_gradient(make_state, corpus):
+    _, whole = gradient(make_state("batch.micro_tokens=100000"), corpus)
+    state = make_state("batch.micro_tokens=100000")
+
+    def fail_when_large(_, gradients, __):
+        if len(gradients[0]) > 12:
+            raise RuntimeError("out of memory")
+
+    # The decoder's gradients exist already when the encoder's turn comes.
+    state.model.encoder[0].register_full_backward_hook(fail_when_large)
+    _, cut = gradient(state, corpus)
+    assert_close(cut, whole)
+
+
+def test_what_did_not_fit_once_is_cut_beforehand_from_then_on(make_state, corpus, capsys):
+    state = make_state("batch.micro_tokens=100000")
+    seen = out_of_memory_above(state, 12)
+    gradient(state, corpus)
+    assert "do not fit in memory at once" in capsys.readouterr().err
+    seen.clear()
+    gradient(state, corpus)
+    assert max(seen) <= 12
+    assert capsys.readouterr().err == ""
+
+
+def test_one_sentence_that_does_not_fit_is_an_error_with_a_way_out(make_state, corpus):
+    state = make_state()
+    out_of_memory_above(state, 0)
+    with pytest.raises(MemoryTooSmall, match="does not fit in memory by itself") as raised:
+        gradient(state, corpus)
+    assert raised.value.exit_code == 4
+    assert "--max-length" in raised.value.fix
+
+
+def test_another_error_is_not_taken_for_a_lack_of_memory(make_state, corpus):
+    state = make_state()
+
+    def fail(_, __):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    state.model.encoder[0].register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError, match="shapes"):
+        gradient(state, corpus)
+
+
+@pytest.mark.parametrize("world", [2, 3, 9])
+def test_the_shares_of_processes_add_up_to_the_whole_with_dropout(make_state, corpus, world):
+    settings = ("model.dropout=0.3", "batch.micro_tokens=50")
+    losses, whole = gradient(make_state(*settings), corpus)
+    shares = [
+        gradient(make_state(*settings), corpus, Ranks(rank, world, CPU))
+        for rank in range(world)
+    ]
+    assert_close(sum(share for _, share in shares), whole)
+    assert_close(sum(part for part, _ in shares), losses)
+
+
+def test_dropout_is_another_for_each_seed_update_and_micro_batch():
+    cases = [(1, 0, "0"), (2, 0, "0"), (1, 1, "0"), (1, 0, "1"), (1, 0, "0.1"), (10, 0, "0")]
+    seeds = [dropout_seed(*case) for case in cases]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_every_micro_batch_of_every_update_drops_something_else(make_state, corpus):
+    state = make_state("model.dropout=0.3")
+    ((_, batch), *_) = first_update(corpus, state.config).micro
+    found = []
+    for step, name in ((0, "0"), (0, "1"), (1, "0"), (0, "0")):
+        state.place.step = step
+        add_gradients(state, [Piece(name, batch)], F32)
+        found.append(state.gradients.clone())
+    assert torch.equal(found[0], found[3])
+    assert not torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_dropout_does_not_depend_on_what_was_drawn_before(make_state, corpus):
+    settings = ("model.dropout=0.3",)
+    _, one = gradient(make_state(*settings), corpus)
+    state = make_state(*settings)
+    torch.rand(1000)
+    _, other = gradient(state, corpus)
+    assert torch.equal(one, other)
+
+
+def test_updates_go_on_from_any_place(corpus):
+    batch = tiny_config().batch
+    run = list(islice(updates_from(corpus, batch, ALONE, seed=1, epoch=0, number=0), 12))
+    place = run[6].next_place
+    again = next(updates_from(corpus, batch, ALONE, seed=1, epoch=place[0], number=place[1]))
+    assert (again.epoch, again.number) == place == (run[7].epoch, run[7].number)
+    assert torch.equal(again.micro[0][1].source_BS, run[7].micro[0][1].source_BS)
+
+
+def test_an_epoch_follows_the_one_before(corpus):
+    batch = tiny_config().batch
+    updates = updates_from(corpus, batch, ALONE, seed=1, epoch=0, number=0)
+    first = next(updates)
+    rest = list(islice(updates, first.updates_in_epoch))
+    assert rest[-2].next_place == (1, 0)
+    assert (rest[-1].epoch, rest[-1].number) == (1, 0)
+    tokens = sum(update.target_tokens for update in [first, *rest[:-1]])
+    assert tokens == corpus.target_lengths.sum()
+
+
+def test_an_update_counts_the_tokens_of_all_processes(corpus):
+    config = tiny_config("batch.micro_tokens=30")
+    whole, *shares = (
+        first_update(corpus, config, ranks)
+        for ranks in (ALONE, Ranks(0, 2, CPU), Ranks(1, 2, CPU))
+    )
+    own = [sum(batch.tokens for _, batch in share.micro) for share in shares]
+    assert {share.target_tokens for share in shares} == {whole.target_tokens}
+    assert sum(own) == whole.target_tokens
+    assert min(own) > 0
+
+
+def test_what_is_prepared_ahead_comes_in_order():
+    assert list(islice(prepared_ahead(iter(range(10**9))), 20)) == list(range(20))
+
+
+def test_what_goes_wrong_ahead_is_raised_in_its_place():
+    def broken():
+        yield 1
+        raise ValueError("unreadable")
+
+    items = prepared_ahead(broken())
+    assert next(items) == 1
+    with pytest.raises(ValueError, match="unreadable"):
+        next(items)

@@ -1,0 +1,66 @@
+"""A toy language to test with: translating a word is spelling it backwards.
+
+Its words are a consonant and a vowel each, so a small model learns them in seconds.
+"""
+
+import random
+from pathlib import Path
+
+from aiayn.commands.train import resolve
+from aiayn.config import Config
+from aiayn.data.folder import DataFolder
+from aiayn.data.inputs import ParallelText
+from aiayn.data.preprocess import preprocess
+from aiayn.data.settings import Settings
+
+WORDS = [consonant + vowel for consonant in "bdgk" for vowel in "aeiou"]
+
+TINY = [
+    "model.layers=1",
+    "model.d_model=32",
+    "model.d_ff=64",
+    "model.heads=2",
+    "model.d_k=16",
+    "model.d_v=16",
+    "model.dropout=0.1",
+    "batch.tokens=400",
+    "batch.micro_tokens=150",
+    "optim.factor=0.7",
+    "optim.warmup=60",
+    "train.steps=12",
+    "train.save_every=5",
+    "train.valid_every=6",
+    "train.log_every=4",
+    "train.average=2",
+    "train.precision=float32",
+]
+"""Settings of a run that takes a moment, to put on a command line."""
+
+
+def tiny_config(*assignments: str) -> Config:
+    """Return the settings above, with some changed."""
+    return resolve("tiny", None, [*TINY, *assignments])
+
+
+def sentences(count: int, *, seed: int, longest: int = 6) -> list[str]:
+    """Return sentences of the toy language."""
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, longest))) for _ in range(count)]
+
+
+def translation(sentence: str) -> str:
+    """Return the one right translation of a sentence."""
+    return " ".join(word[::-1] for word in sentence.split())
+
+
+def make_data(folder: Path, *, seed: int = 1, shared: bool = True) -> DataFolder:
+    """Write some sentences with their translations and make a data folder of them."""
+    texts = {}
+    for number, (split, count) in enumerate((("train", 400), ("valid", 12))):
+        lines = sentences(count, seed=2 * seed + number)
+        files = folder / f"{split}.source", folder / f"{split}.target"
+        for file, side in zip(files, (lines, map(translation, lines)), strict=True):
+            file.write_text("".join(f"{line}\n" for line in side))
+        texts[split] = [ParallelText(*files)]
+    settings = Settings(vocab_size=320 if shared else 290, shared=shared)
+    return preprocess(texts, folder / "data", settings=settings)
