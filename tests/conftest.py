@@ -1,9 +1,10 @@
 """What tests share: a data folder and a trained run, each made once, and the command line."""
 
-import io
 import os
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 # Before torch is loaded, here and in every process that a test starts: models as small as these
@@ -42,14 +43,30 @@ def trained(data: DataFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def give_stdin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
+    """Return a function that makes bytes the standard input, as a file would be."""
+    with ExitStack() as files:
+
+        def give(content: bytes) -> None:
+            file = files.enter_context(tempfile.TemporaryFile())
+            file.write(content)
+            file.seek(0)
+            monkeypatch.setattr(sys, "stdin", file)
+
+        yield give
+
+
+@pytest.fixture
 def aiayn(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    give_stdin: Callable[[bytes], None],
 ) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs a command line: exit code, stdout, stderr."""
 
     def run(*line: object, stdin: bytes = b"") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["aiayn", *map(str, line)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        give_stdin(stdin)
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main()

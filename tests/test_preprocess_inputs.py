@@ -2,10 +2,8 @@
 
 import bz2
 import gzip
-import io
 import lzma
 import os
-import sys
 
 import pytest
 
@@ -124,12 +122,12 @@ def test_a_line_with_another_number_of_tabs_is_named(file, line, tabs):
         read(tabbed)
 
 
-def test_standard_input_gives_the_same_folder_as_files(file, tmp_path, monkeypatch):
+def test_standard_input_gives_the_same_folder_as_files(file, tmp_path, give_stdin):
     settings = Settings(subword="char")
     text = ParallelText(file("a", SOURCE), file("b", TARGET))
     preprocess({"train": [text]}, tmp_path / "files", settings=settings)
     lines = "".join(f"{source}\t{target}\n" for source, target in PAIRS).encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    give_stdin(lines)
     stdin = TabbedText(STDIN, name="standard input")
     preprocess({"train": [stdin]}, tmp_path / "stdin", settings=settings)
     for name in ("train-00000.bin", "train-00000.idx", "vocab/shared.model"):

@@ -1,6 +1,5 @@
 """`aiayn score` from the shell: what it prints, warns of, refuses, and its exit codes."""
 
-import io
 import json
 import os
 import subprocess
@@ -33,12 +32,12 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def aiayn(folder, monkeypatch, capsys):
+def aiayn(folder, monkeypatch, capsys, give_stdin):
     """Return a function that runs a command line: exit code, stdout, stderr."""
 
     def run(line: str, stdin: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["aiayn", *line.split()])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        give_stdin(stdin.encode())
         with pytest.raises(SystemExit) as ended:
             main()
         out, err = capsys.readouterr()

@@ -15,7 +15,7 @@ import typer
 from aiayn import console
 from aiayn.config import DecodeConfig
 from aiayn.data.atomic import require_place
-from aiayn.data.text import STDIN, count_lines
+from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
 from aiayn.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ def write_translations(work: "Work", options: Options, paths: list[Path]) -> Cou
 
 def show_progress(options: Options) -> AbstractContextManager[Callable[[int], None]]:
     """Show how far the work is, unless that would get into the lines of a terminal."""
-    if prompts := options.input == STDIN and sys.stdin.isatty():
+    if prompts := options.input == STDIN and stdin_is_terminal():
         console.say("type a sentence and press Enter; Ctrl-D ends")
     if prompts or (options.output is None and sys.stdout.isatty()):
         return nullcontext(lambda lines: None)

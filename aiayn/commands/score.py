@@ -1,6 +1,5 @@
 """`aiayn score`."""
 
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from aiayn import console
-from aiayn.data.text import STDIN, read_lines
+from aiayn.data.text import STDIN, read_lines, stdin_is_terminal
 from aiayn.errors import UsageError
 from aiayn.scoring.score import MetricName, Score, aligned, parse_band, require_same_count
 
@@ -302,7 +301,7 @@ def _refuse(reason: str, options: Mapping[str, object], *, fix: str) -> None:
 
 
 def _read(path: Path) -> list[str]:
-    if path == STDIN and sys.stdin.isatty():
+    if path == STDIN and stdin_is_terminal():
         console.say("reading standard input; end it with Ctrl-D, or give a file by -i HYP")
     return list(read_lines(path))
 

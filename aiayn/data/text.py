@@ -23,7 +23,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 def open_bytes(path: Path) -> IO[bytes]:
     """Open a file for reading; `.gz`, `.bz2` and `.xz` are unpacked, `-` is standard input."""
     if path == STDIN:
-        return sys.stdin.buffer
+        return _open_stdin()
     if path.is_dir():
         raise UsageError(
             f"{path} is a directory, and a file is wanted", fix="name a file in it"
@@ -42,6 +42,21 @@ def open_bytes(path: Path) -> IO[bytes]:
         raise UsageError(f"{path} does not exist", fix="check the path") from None
     except PermissionError:
         raise UsageError(f"{path} may not be read", fix="check its permissions") from None
+
+
+def _open_stdin() -> IO[bytes]:
+    """Open standard input as a file of our own.
+
+    Python aborts if a thread still waits for sys.stdin itself when the program ends.
+    """
+    if sys.stdin is None:
+        raise UsageError("standard input is closed", fix="pipe text in, or name a file")
+    return open(sys.stdin.fileno(), "rb", closefd=False)
+
+
+def stdin_is_terminal() -> bool:
+    """Tell whether a person is asked to type."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def read_raw_lines(path: Path) -> Iterator[bytes]:
