@@ -13,8 +13,6 @@ from aiayn.errors import UsageError
 OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory")
 """What torch says on the CPU and on MPS, where it raises a plain RuntimeError."""
 
-TURN = 5e-4
-"""Seconds that a thread of Python may keep the others waiting: a tenth of the usual."""
 MALLOC_KEEP = ((-1, 1 << 30), (-2, 1 << 26), (-3, 1 << 30))
 """glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD: freed pages stay with the process."""
 
@@ -123,12 +121,12 @@ def peak_memory(device: torch.device) -> int:
 
 
 def share_cores(device: torch.device, threads: int) -> int:
-    """Return how many batches may run side by side; alone, a batch has all threads.
+    """Return how many processes may search batches side by side; one batch has all threads.
 
     On a CPU, small matrix products of one thread each are faster side by side than one after
-    the other with all threads; what is Python of them has to take turns often.
+    the other with all threads. Only Linux makes copies of a process that are safe to use.
     """
-    sys.setswitchinterval(TURN)
     if threads:
         torch.set_num_threads(min(threads, os.cpu_count() or threads))
-    return torch.get_num_threads() if device.type == "cpu" else 1
+    alone = device.type != "cpu" or sys.platform != "linux"
+    return 1 if alone else torch.get_num_threads()

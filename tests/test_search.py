@@ -17,6 +17,7 @@ from aiayn.generation.search import (
     best_places,
     length_penalty,
     normaliser,
+    round_up,
 )
 from aiayn.presets import preset
 
@@ -218,12 +219,18 @@ def test_sentences_that_are_over_idle_for_a_while_and_change_nothing(nbest):
 
     settings = {"beam": 4, "alpha": 0.6, "nbest": nbest}
     together = BeamSearch(**settings)(noted, [Task(n) for n in limits], CPU)
-    # Two of twenty are over at once; a third makes an eighth, which is left out.
-    assert sizes[:4] == [20, 20, 20, 17]
+    # Two of twenty are over at once, a third after 3 steps, two more after each of the next.
+    assert sizes[:6] == [20, 20, 20, 20, 16, 14]
     assert sizes[-1] < 3
     for table, limit, found in zip(tables, limits, together, strict=True):
         for one, other in zip(found, search([table], [limit], **settings)[0], strict=True):
             assert_same(one, other)
+
+
+def test_a_batch_has_one_of_few_sizes_that_are_at_most_a_fifth_more():
+    sizes = [round_up(count) for count in range(1, 65)]
+    assert sorted(set(sizes[15:])) == [16, 20, 24, 28, 32, 40, 48, 56, 64]
+    assert all(0 <= size - count < max(1, count / 4) for count, size in enumerate(sizes, 1))
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])

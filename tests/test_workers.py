@@ -10,10 +10,18 @@ from aiayn.data.workers import AHEAD, count_cores, map_in_order
 from aiayn.errors import Stopped
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_the_order_of_the_work(workers):
+@pytest.mark.parametrize(("workers", "start"), [(1, "spawn"), (2, "spawn"), (2, "fork")])
+def test_results_come_in_the_order_of_the_work(workers, start):
     numbers = range(3 * AHEAD * workers)
-    assert list(map_in_order(str, numbers, workers=workers)) == list(map(str, numbers))
+    assert list(map_in_order(str, numbers, workers=workers, start=start)) == list(
+        map(str, numbers)
+    )
+
+
+def test_what_a_forked_worker_does_needs_no_copy_of_its_own():
+    held = {"lambda": lambda number: number + 1}
+    found = map_in_order(lambda number: held["lambda"](number), [1, 2], workers=2, start="fork")
+    assert list(found) == [2, 3]
 
 
 def test_an_error_in_a_worker_is_raised_here():

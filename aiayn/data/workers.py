@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from aiayn.errors import Stopped
 
@@ -28,15 +28,27 @@ def count_cores() -> int:
 
 
 def map_in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    workers: int,
+    start: Literal["spawn", "fork"] = "spawn",
 ) -> Iterator[Result]:
-    """Yield function(item) for each item, in order; one worker is this process itself."""
+    """Yield function(item) for each item, in order; one worker is this process itself.
+
+    Args:
+        function: What the workers do.
+        items: What they do it with.
+        workers: How many they are.
+        start: Workers that are spawned begin anew and get a copy of the function. Those that
+            are forked share the memory of this process, and start in a moment; their function
+            must not need what another thread of this process may hold, such as a progress bar.
+    """
     if workers == 1:
         yield from map(function, items)
         return
-    # Not fork: a copy of a process with threads, such as a progress bar's, may hang.
     pool = ProcessPoolExecutor(
-        workers, get_context("spawn"), initializer=_begin, initargs=(function,)
+        workers, get_context(start), initializer=_begin, initargs=(function,)
     )
     waiting: deque[Future[Result]] = deque()
     try:
@@ -49,7 +61,7 @@ def map_in_order(
     except BrokenProcessPool:
         raise Stopped(
             "a worker process was killed, perhaps for want of memory",
-            fix="run the same command again to go on, with fewer --workers if memory is short",
+            fix="run the same command again to go on, with fewer of them if memory is short",
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
@@ -65,6 +77,7 @@ def _begin(function: Callable[[Any], Any]) -> None:
     _Worker.function = function
     # Ctrl-C reaches every process of the terminal; the parent alone answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -171,16 +171,17 @@ class Books(ABC):
         """Return the hypotheses of a sentence that is done."""
 
     def _leave_out_what_is_over(self) -> NDArray[np.int64]:
-        """Settle the sentences that are done; return the rows that stay.
+        """Settle the sentences that are done; return the rows that stay, some of them idle.
 
         Leaving rows out costs a copy of all caches, so it waits until some have gathered.
         """
         for row in np.flatnonzero(self.is_over() & ~self.over_B):
             self.found[self.sentence_B[row]] = self.harvest(int(row))
             self.over_B[row] = True
-        stay = np.arange(len(self.over_B))
-        if 8 * self.over_B.sum() >= len(self.over_B):
-            stay = np.flatnonzero(~self.over_B)
+        going = np.flatnonzero(~self.over_B)
+        idle = np.flatnonzero(self.over_B)[: round_up(len(going)) - len(going)]
+        stay = np.sort(np.concatenate([going, idle])) if going.size else going
+        if len(stay) < len(self.over_B):
             for name in ("sentence_B", "limit_B", "ids_BJT", "sums_BJ", "over_B"):
                 setattr(self, name, getattr(self, name)[stay])
         return stay
@@ -253,6 +254,15 @@ class Beams(Books):
             if total > -math.inf
         ]
         return (self.ended[self.sentence_B[row]] + growing)[: self.search.nbest]
+
+
+def round_up(count: int) -> int:
+    """Return the next of 4 numbers between powers of two: 8, 10, 12, 14, 16, 20, ...
+
+    Products of a new size take a moment to set up; these are few sizes and an eighth apart.
+    """
+    step = 1 << max(0, count.bit_length() - 3)
+    return -(-count // step) * step
 
 
 def normaliser(logits_BJW: Tensor) -> Tensor:

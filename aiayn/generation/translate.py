@@ -4,9 +4,7 @@ import queue
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -16,10 +14,11 @@ from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.trees import delinearize, write
 from aiayn.data.vocabulary import EOS, SPACE
+from aiayn.data.workers import map_in_order
 from aiayn.errors import DataError
 from aiayn.generation.align import Alignment, Pair, align, join_alignments
 from aiayn.generation.decoder import CachedDecoder, Ensemble
-from aiayn.generation.search import BeamSearch, Hypothesis, Search, Step, Task
+from aiayn.generation.search import BeamSearch, Hypothesis, Search, Step, Task, round_up
 from aiayn.model.transformer import Transformer
 
 WINDOW = 1024
@@ -95,7 +94,7 @@ class Translator:
     batch_tokens: int = 4096
     """Padded source tokens that go through the network at once."""
     workers: int = 1
-    """Batches that are searched side by side on a CPU, each with one thread."""
+    """Processes that search batches side by side on a CPU, each with one thread."""
     longest: int = 256
     """Subwords that are translated in one piece; a longer line is translated piece by piece."""
     aligns: bool = False
@@ -207,21 +206,21 @@ class Translator:
     def _search_all(self, work: list[Piece], report: Report) -> list[list[Hypothesis]]:
         """Search in batches of like length; the results are in the order of the work."""
         found: list[list[Hypothesis]] = [[] for _ in work]
+        batches = self._batches([len(piece.source) for piece in work])
+        side_by_side = self.workers > 1 and len(batches) > 1
 
-        def search(batch: list[int]) -> None:
-            results = self._search([work[i] for i in batch])
-            for place, hypotheses in zip(batch, results, strict=True):
+        def search(batch: list[int]) -> list[list[Hypothesis]]:
+            if side_by_side:
+                torch.set_num_threads(1)
+            return self._search([work[i] for i in batch])
+
+        results = map_in_order(
+            search, batches, workers=self.workers if side_by_side else 1, start="fork"
+        )
+        for batch, of_batch in zip(batches, results, strict=True):
+            for place, hypotheses in zip(batch, of_batch, strict=True):
                 found[place] = hypotheses
             report(sum(work[i].first for i in batch))
-
-        batches = self._batches([len(piece.source) for piece in work])
-        if self.workers > 1 and len(batches) > 1:
-            one_thread = partial(torch.set_num_threads, 1)
-            with ThreadPoolExecutor(self.workers, initializer=one_thread) as pool:
-                list(pool.map(search, batches))
-        else:
-            for batch in batches:
-                search(batch)
         return found
 
     def _batches(self, lengths: list[int]) -> list[list[int]]:
@@ -231,7 +230,7 @@ class Translator:
         while order:
             # A wide beam takes memory as more sentences would.
             narrower = max(1, self.search.width // USUAL_BEAM)
-            rows = max(1, self.batch_tokens // lengths[order[0]] // narrower)
+            rows = round_up(max(1, self.batch_tokens // lengths[order[0]] // narrower))
             batches.append(order[:rows])
             order = order[rows:]
         return batches
