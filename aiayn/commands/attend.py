@@ -1,6 +1,7 @@
 """`aiayn attend`: where the heads of a model look."""
 
 import json
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,77 +22,59 @@ EXAMPLES = (
 )
 
 CROSS, MEAN = "cross", "mean"
-WHAT, WHERE, RUNNING = "What to show", "Where to show it", "Running"
 DIGITS = 6
 """Of weights as numbers: as many as float32 has."""
 
+_what = partial(typer.Option, rich_help_panel="What to show")
+_where = partial(typer.Option, rich_help_panel="Where to show it")
+_run = partial(typer.Option, rich_help_panel="Running")
+
+MODEL = "Run folder (its average, else its best model) or model file."
+Model = Annotated[Path, typer.Argument(help=MODEL)]
+SOURCE = "Sentence, in quotation marks; - is standard input."
+Source = Annotated[str, typer.Argument(help=SOURCE)]
+TARGET = "Its translation, or its parse."
+Target = Annotated[str | None, typer.Argument(help=TARGET, show_default="the model's own")]
+KIND = "Attention within the source, within the target, or from target to source."
+Kinds = Annotated[
+    list[str] | None,
+    _what(
+        metavar="encoder|decoder|cross|all",
+        help=KIND,
+        show_default="cross; all for --html and --json",
+    ),
+]
+LAYER = "Layers, counted from 1. The paper's figures show layer 5 of 6."
+Layers = Annotated[
+    list[str] | None,
+    _what(metavar="N[,M]|all", help=LAYER, show_default="the last; all for --html and --json"),
+]
+HEAD = "Heads, counted from 1, or their mean."
+Heads = Annotated[
+    list[str] | None,
+    _what(metavar="N[,M]|all|mean", help=HEAD, show_default="mean in the terminal, else all"),
+]
+TOKEN = "Draw only where this word looks, as figure 3 of the paper does."
+Token = Annotated[str | None, _what(metavar="WORD", help=TOKEN)]
+HTML = "Write a page to explore in a browser; it needs no network."
+Html = Annotated[Path | None, _where(metavar="FILE", help=HTML)]
+Svg = Annotated[Path | None, _where(metavar="FILE", help="Draw a figure for a paper.")]
+Json = Annotated[bool, _where("--json", help="Print the numbers for machines.")]
+Device = Annotated[str, _run(help="auto, cpu, cuda or mps.")]
+
 
 def attend(
-    model: Annotated[
-        Path,
-        typer.Argument(help="Run folder (its average, else its best model) or model file."),
-    ],
-    source: Annotated[
-        str, typer.Argument(help="Sentence, in quotation marks; - is standard input.")
-    ],
-    target: Annotated[
-        str | None,
-        typer.Argument(help="Its translation, or its parse.", show_default="the model's own"),
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="encoder|decoder|cross|all",
-            help="Attention within the source, within the target, or from target to source.",
-            rich_help_panel=WHAT,
-            show_default="cross; all for --html and --json",
-        ),
-    ] = None,
-    layer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="N[,M]|all",
-            help="Layers, counted from 1. The paper's figures show layer 5 of 6.",
-            rich_help_panel=WHAT,
-            show_default="the last; all for --html and --json",
-        ),
-    ] = None,
-    head: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="N[,M]|all|mean",
-            help="Heads, counted from 1, or their mean.",
-            rich_help_panel=WHAT,
-            show_default="mean in the terminal, else all",
-        ),
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORD",
-            help="Draw only where this word looks, as figure 3 of the paper does.",
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a page to explore in a browser; it needs no network.",
-            rich_help_panel=WHERE,
-        ),
-    ] = None,
-    svg: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw a figure for a paper.", rich_help_panel=WHERE),
-    ] = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the numbers for machines.", rich_help_panel=WHERE),
-    ] = False,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=RUNNING)
-    ] = "auto",
+    model: Model,
+    source: Source,
+    target: Target = None,
+    kind: Kinds = None,
+    layer: Layers = None,
+    head: Heads = None,
+    token: Token = None,
+    html: Html = None,
+    svg: Svg = None,
+    as_json: Json = False,
+    device: Device = "auto",
 ) -> None:
     """Show where the heads of a model look (figures 3 to 5 of the paper).
 

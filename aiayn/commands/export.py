@@ -26,55 +26,39 @@ EXAMPLES = (
 )
 
 Format = Literal["ctranslate2", "huggingface"]
-COMPARISON = "Comparison"
+
+_comparison = partial(typer.Option, rich_help_panel="Comparison")
+
+MODEL = "Run folder (its average, else its best model) or model file."
+Model = Annotated[Path, typer.Argument(help=MODEL)]
+TO = "ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers."
+To = Annotated[Format, typer.Option("--to", help=TO)]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
+INT8 = "Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2 only."
+Int8 = Annotated[bool, typer.Option("--int8", help=INT8)]
+FORCE = "Replace an export that stands there."
+Force = Annotated[bool, typer.Option("--force", help=FORCE)]
+VERIFY = (
+    "Translate N lines on both sides, greedily, and compare; exit with 6 if they differ by more"
+    " than rounding, except with --int8. 0: do not."
+)
+Verify = Annotated[int, _comparison(metavar="N", min=0, help=VERIFY)]
+VerifyText = Annotated[
+    Path | None,
+    _comparison(
+        metavar="FILE", help="Lines to compare on.", show_default="the run's validation text"
+    ),
+]
 
 
 def export(
-    model: Annotated[
-        Path,
-        typer.Argument(help="Run folder (its average, else its best model) or model file."),
-    ],
-    to: Annotated[
-        Format,
-        typer.Option(
-            "--to",
-            help="ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of"
-            " transformers.",
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")
-    ],
-    int8: Annotated[
-        bool,
-        typer.Option(
-            "--int8",
-            help="Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2"
-            " only.",
-        ),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an export that stands there.")
-    ] = False,
-    verify: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Translate N lines on both sides, greedily, and compare; exit with 6 if they"
-            " differ by more than rounding, except with --int8. 0: do not.",
-            rich_help_panel=COMPARISON,
-        ),
-    ] = 20,
-    verify_text: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Lines to compare on.",
-            show_default="the run's validation text",
-            rich_help_panel=COMPARISON,
-        ),
-    ] = None,
+    model: Model,
+    to: To,
+    output: Output,
+    int8: Int8 = False,
+    force: Force = False,
+    verify: Verify = 20,
+    verify_text: VerifyText = None,
 ) -> None:
     """Write a model as a folder for another toolkit, and check that it translates alike.
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
@@ -35,7 +36,93 @@ PARSING_VOCABULARY = 16_000
 SAMPLE_LINES = dict.fromkeys(get_args(Subword), DEFAULT.sample_lines) | {"unigram": 300_000}
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
-TEXT, VOCABULARY, FILTERS, WORK = "Text", "Vocabulary", "Filters", "Work"
+_file = partial(typer.Option, metavar="SRC TGT")
+_text = partial(typer.Option, rich_help_panel="Text")
+_vocabulary = partial(typer.Option, rich_help_panel="Vocabulary")
+_filter = partial(typer.Option, rich_help_panel="Filters")
+_work = partial(typer.Option, rich_help_panel="Work")
+
+FILES = (
+    "Training text, one sentence a line, in one or several pairs of files; plain, .gz, .bz2 or"
+    " .xz. [bold]-[/bold] in place of a pair is standard input with a tab between source and"
+    " target. With --task parsing: .mrg files."
+)
+Files = Annotated[list[Path], typer.Argument(metavar="SRC TGT ...", help=FILES)]
+DATA = "Data folder; the same command goes on in it."
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="DATA", help=DATA)]
+VALID = "Validation text; no filter applies, and the text is kept."
+Valid = Annotated[tuple[Path, Path] | None, _file(help=VALID)]
+TEST = "Test text, treated like validation text."
+Test = Annotated[tuple[Path, Path] | None, _file(help=TEST)]
+
+TASK = "parsing reads Penn Treebank files: words are the source, trees the target."
+TaskName = Annotated[Task, _text(help=TASK)]
+PRETOKENIZE = (
+    "moses parts words and punctuation first, as in the paper's English-German data; generate"
+    " undoes it."
+)
+PretokenizeBy = Annotated[Pretokenize, _text(help=PRETOKENIZE)]
+LANGUAGES = (
+    "Languages of the two sides, such as en-de. Moses needs them, and treats one that it has no"
+    " rules for like English."
+)
+Languages = Annotated[str, _text(metavar="SRC-TGT", help=LANGUAGES, show_default=False)]
+Lowercase = Annotated[bool, _text("--lowercase", help="Put both sides in lower case.")]
+
+SUBWORD = (
+    "Kind of units. All but word spell what they do not know in bytes, so that nothing is lost."
+)
+SubwordKind = Annotated[Subword, _vocabulary(help=SUBWORD)]
+VOCAB_SIZE = "Units of each vocabulary; of char and word, at most."
+VocabSize = Annotated[
+    int | None,
+    _vocabulary(
+        metavar="N",
+        min=4,
+        help=VOCAB_SIZE,
+        show_default=f"{DEFAULT.vocab_size}; parsing: {PARSING_VOCABULARY}",
+    ),
+]
+SHARED = "One vocabulary for both sides, whose embedding they can share, or one each."
+Shared = Annotated[
+    bool,
+    _vocabulary("--shared/--separate", help=SHARED, show_default="shared; parsing: separate"),
+]
+VOCAB_FROM = (
+    "Use the vocabulary and the text settings of this data folder, run or model file again."
+)
+VocabFrom = Annotated[Path | None, _vocabulary(metavar="DATA", help=VOCAB_FROM)]
+SAMPLE = "Lines to learn the vocabulary from, drawn at random, half from each side."
+SampleLines = Annotated[
+    int | None,
+    _vocabulary(
+        metavar="N",
+        min=2,
+        help=SAMPLE,
+        show_default=f"{DEFAULT.sample_lines}; unigram: {SAMPLE_LINES['unigram']}",
+    ),
+]
+Seed = Annotated[int, _vocabulary(metavar="N", help="Seeds that draw.")]
+
+MAX_LENGTH = (
+    "Drop a pair with more subwords than this on a side, its end mark included; 0: never."
+)
+MaxLength = Annotated[int, _filter(metavar="N", min=0, help=MAX_LENGTH)]
+MAX_RATIO = (
+    "Drop a pair whose longer side has more than this many times the subwords of the other; 0:"
+    " never."
+)
+MaxRatio = Annotated[float, _filter(metavar="X", min=0, help=MAX_RATIO)]
+Dedup = Annotated[bool, _filter("--dedup", help="Drop a pair that stands earlier too.")]
+DROPPED = "List each dropped pair: file, number of the line or tree, reason."
+Dropped = Annotated[Path | None, _filter(metavar="FILE.tsv", help=DROPPED)]
+
+WORKERS = "Processes that encode; auto: one a core. The result is the same."
+Workers = Annotated[str, _work(metavar="N", help=WORKERS)]
+SHARD_SIZE = "Token ids in a shard, as 64M; an interrupted run loses at most one."
+ShardSize = Annotated[str, _work(metavar="BYTES", help=SHARD_SIZE)]
+FORCE = "Replace what the folder holds, if it was made from other text or settings."
+Force = Annotated[bool, _work("--force", help=FORCE)]
 
 
 class PreprocessCommand(TyperCommand):
@@ -53,171 +140,28 @@ class PreprocessCommand(TyperCommand):
 
 def preprocess(
     context: typer.Context,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SRC TGT ...",
-            help="Training text, one sentence a line, in one or several pairs of files; plain,"
-            " .gz, .bz2 or .xz. [bold]-[/bold] in place of a pair is standard input with a tab"
-            " between source and target. With --task parsing: .mrg files.",
-        ),
-    ],
+    files: Files,
     *,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DATA",
-            help="Data folder; the same command goes on in it.",
-        ),
-    ],
-    valid: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            metavar="SRC TGT", help="Validation text; no filter applies, and the text is kept."
-        ),
-    ] = None,
-    test: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(metavar="SRC TGT", help="Test text, treated like validation text."),
-    ] = None,
-    task: Annotated[
-        Task,
-        typer.Option(
-            help="parsing reads Penn Treebank files: words are the source, trees the target.",
-            rich_help_panel=TEXT,
-        ),
-    ] = DEFAULT.task,
-    pretokenize: Annotated[
-        Pretokenize,
-        typer.Option(
-            help="moses parts words and punctuation first, as in the paper's English-German"
-            " data; generate undoes it.",
-            rich_help_panel=TEXT,
-        ),
-    ] = DEFAULT.pretokenize,
-    languages: Annotated[
-        str,
-        typer.Option(
-            metavar="SRC-TGT",
-            help="Languages of the two sides, such as en-de. Moses needs them, and treats one"
-            " that it has no rules for like English.",
-            show_default=False,
-            rich_help_panel=TEXT,
-        ),
-    ] = DEFAULT.languages,
-    lowercase: Annotated[
-        bool,
-        typer.Option("--lowercase", help="Put both sides in lower case.", rich_help_panel=TEXT),
-    ] = DEFAULT.lowercase,
-    subword: Annotated[
-        Subword,
-        typer.Option(
-            help="Kind of units. All but word spell what they do not know in bytes, so that"
-            " nothing is lost.",
-            rich_help_panel=VOCABULARY,
-        ),
-    ] = DEFAULT.subword,
-    vocab_size: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=4,
-            help="Units of each vocabulary; of char and word, at most.",
-            show_default=f"{DEFAULT.vocab_size}; parsing: {PARSING_VOCABULARY}",
-            rich_help_panel=VOCABULARY,
-        ),
-    ] = None,
-    shared: Annotated[
-        bool,
-        typer.Option(
-            "--shared/--separate",
-            help="One vocabulary for both sides, whose embedding they can share, or one each.",
-            show_default="shared; parsing: separate",
-            rich_help_panel=VOCABULARY,
-        ),
-    ] = DEFAULT.shared,
-    vocab_from: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DATA",
-            help="Use the vocabulary and the text settings of this data folder, run or model"
-            " file again.",
-            rich_help_panel=VOCABULARY,
-        ),
-    ] = None,
-    sample_lines: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=2,
-            help="Lines to learn the vocabulary from, drawn at random, half from each side.",
-            show_default=f"{DEFAULT.sample_lines}; unigram: {SAMPLE_LINES['unigram']}",
-            rich_help_panel=VOCABULARY,
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="N", help="Seeds that draw.", rich_help_panel=VOCABULARY)
-    ] = DEFAULT.seed,
-    max_length: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Drop a pair with more subwords than this on a side, its end mark included;"
-            " 0: never.",
-            rich_help_panel=FILTERS,
-        ),
-    ] = DEFAULT.max_length,
-    max_ratio: Annotated[
-        float,
-        typer.Option(
-            metavar="X",
-            min=0,
-            help="Drop a pair whose longer side has more than this many times the subwords of"
-            " the other; 0: never.",
-            rich_help_panel=FILTERS,
-        ),
-    ] = DEFAULT.max_ratio,
-    dedup: Annotated[
-        bool,
-        typer.Option(
-            "--dedup", help="Drop a pair that stands earlier too.", rich_help_panel=FILTERS
-        ),
-    ] = DEFAULT.dedup,
-    dropped: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.tsv",
-            help="List each dropped pair: file, number of the line or tree, reason.",
-            rich_help_panel=FILTERS,
-        ),
-    ] = None,
-    workers: Annotated[
-        str,
-        typer.Option(
-            metavar="N",
-            help="Processes that encode; auto: one a core. The result is the same.",
-            rich_help_panel=WORK,
-        ),
-    ] = "auto",
-    shard_size: Annotated[
-        str,
-        typer.Option(
-            metavar="BYTES",
-            help="Token ids in a shard, as 64M; an interrupted run loses at most one.",
-            rich_help_panel=WORK,
-        ),
-    ] = "64M",
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Replace what the folder holds, if it was made from other text or settings.",
-            rich_help_panel=WORK,
-        ),
-    ] = False,
+    output: Output,
+    valid: Valid = None,
+    test: Test = None,
+    task: TaskName = DEFAULT.task,
+    pretokenize: PretokenizeBy = DEFAULT.pretokenize,
+    languages: Languages = DEFAULT.languages,
+    lowercase: Lowercase = DEFAULT.lowercase,
+    subword: SubwordKind = DEFAULT.subword,
+    vocab_size: VocabSize = None,
+    shared: Shared = DEFAULT.shared,
+    vocab_from: VocabFrom = None,
+    sample_lines: SampleLines = None,
+    seed: Seed = DEFAULT.seed,
+    max_length: MaxLength = DEFAULT.max_length,
+    max_ratio: MaxRatio = DEFAULT.max_ratio,
+    dedup: Dedup = DEFAULT.dedup,
+    dropped: Dropped = None,
+    workers: Workers = "auto",
+    shard_size: ShardSize = "64M",
+    force: Force = False,
 ) -> None:
     """Turn text into subword ids: the data folder that [bold]train[/bold] reads.
 
@@ -245,13 +189,8 @@ def preprocess(
     codec = None
     if vocab_from:
         codec, settings = _reuse(vocab_from, settings, _given(context))
-    inputs: dict[SplitName, list[Input]] = {"train": _inputs(files, task)}
-    if valid:
-        inputs["valid"] = _inputs(valid[:1] if parsing else valid, task)
-    if test:
-        inputs["test"] = _inputs(test[:1] if parsing else test, task)
     folder = make_folder(
-        inputs,
+        _splits(files, valid, test, task),
         output,
         settings=settings,
         codec=codec,
@@ -262,6 +201,22 @@ def preprocess(
     console.say_table(*folder.counts_table())
     for warning in folder.warnings():
         console.warn(warning)
+
+
+def _splits(
+    files: list[Path],
+    valid: tuple[Path, Path] | None,
+    test: tuple[Path, Path] | None,
+    task: Task,
+) -> "dict[SplitName, list[Input]]":
+    """Return what each part of the folder is made from."""
+    splits: dict[SplitName, list[Input]] = {"train": _inputs(files, task)}
+    sides = 1 if task == "parsing" else 2
+    if valid:
+        splits["valid"] = _inputs(valid[:sides], task)
+    if test:
+        splits["test"] = _inputs(test[:sides], task)
+    return splits
 
 
 def _inputs(files: Sequence[Path], task: Task) -> "list[Input]":

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,147 +26,80 @@ EXAMPLES = (
 )
 
 THE_PRESETS = "the preset's"
-SETTINGS, RUNNING, KEEPING = "Settings", "Running", "Keeping"
+
+_settings = partial(typer.Option, rich_help_panel="Settings")
+_running = partial(typer.Option, rich_help_panel="Running")
+_keeping = partial(typer.Option, rich_help_panel="Keeping", show_default=THE_PRESETS)
+
+Data = Annotated[
+    Path, typer.Argument(help="Data folder that `aiayn preprocess` wrote.", metavar="DATA")
+]
+ASSIGNMENTS = (
+    "Settings on top of preset and file, such as optim.warmup=8000."
+    " `aiayn info --preset base` lists all."
+)
+Assignments = Annotated[
+    list[str] | None, typer.Argument(help=ASSIGNMENTS, metavar="[SECTION.KEY=VALUE]...")
+]
+RUN = "Run folder; the same command goes on in it."
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help=RUN)]
+
+PRESET = f"Settings to begin with: {', '.join(PRESETS)}."
+Preset = Annotated[str, _settings(help=PRESET)]
+ConfigFile = Annotated[
+    Path | None, _settings(metavar="FILE.yaml", help="Settings on top of the preset.")
+]
+Steps = Annotated[int | None, _settings(help="Updates in all.", show_default=THE_PRESETS)]
+SEED = "Seeds weights, order and dropout."
+Seed = Annotated[int | None, _settings(help=SEED, show_default=THE_PRESETS)]
+INIT_FROM = "Begin with the weights of this run or model file."
+InitFrom = Annotated[Path | None, _settings(metavar="MODEL", help=INIT_FROM)]
+
+Device = Annotated[str, _running(help="auto, cpu, cuda or mps.")]
+PRECISION = "Type of matrix products; auto: bfloat16 on a GPU that has it, else float32."
+PrecisionName = Annotated[Precision | None, _running(help=PRECISION, show_default=THE_PRESETS)]
+COMPILE = "Compile the network with torch.compile."
+Compile = Annotated[bool | None, _running(help=COMPILE, show_default=THE_PRESETS)]
+NPROC = "Processes on this machine, started as torchrun does."
+Processes = Annotated[int, _running(min=1, help=NPROC)]
+TIME_LIMIT = "Stop after this time with everything saved (exit code 75)."
+TimeLimit = Annotated[str | None, _running(metavar="11h30m", help=TIME_LIMIT)]
+DRY_RUN = "Only print the plan: parameters, batches, memory, disk, operations."
+DryRun = Annotated[bool, _running("--dry-run", help=DRY_RUN)]
+
+SAVE_EVERY = "Time or updates between checkpoints."
+SaveEvery = Annotated[str | None, _keeping(metavar="10m|1000", help=SAVE_EVERY)]
+KEEP = "Checkpoints that stay on disk."
+Keep = Annotated[str | None, _keeping(metavar="last=20,best=1", help=KEEP)]
+AVERAGE = "Checkpoints averaged into average.pt at the end; 1: none."
+Average = Annotated[int | None, _keeping(help=AVERAGE)]
+VALID_EVERY = "Updates between validations; 0: only at the end."
+ValidEvery = Annotated[int | None, _keeping(help=VALID_EVERY)]
+PATIENCE = "Stop after this many validations without a better one; 0: never."
+Patience = Annotated[int | None, _keeping(help=PATIENCE)]
 
 
 def train(
-    data: Annotated[
-        Path, typer.Argument(help="Data folder that `aiayn preprocess` wrote.", metavar="DATA")
-    ],
-    settings: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Settings on top of preset and file, such as optim.warmup=8000."
-            " `aiayn info --preset base` lists all.",
-            metavar="[SECTION.KEY=VALUE]...",
-        ),
-    ] = None,
+    data: Data,
+    settings: Assignments = None,
     *,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="RUN", help="Run folder; the same command goes on in it."
-        ),
-    ],
-    preset: Annotated[
-        str,
-        typer.Option(
-            help=f"Settings to begin with: {', '.join(PRESETS)}.", rich_help_panel=SETTINGS
-        ),
-    ] = "base",
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.yaml", help="Settings on top of the preset.", rich_help_panel=SETTINGS
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            help="Updates in all.", rich_help_panel=SETTINGS, show_default=THE_PRESETS
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="Seeds weights, order and dropout.",
-            rich_help_panel=SETTINGS,
-            show_default=THE_PRESETS,
-        ),
-    ] = None,
-    init_from: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Begin with the weights of this run or model file.",
-            rich_help_panel=SETTINGS,
-        ),
-    ] = None,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=RUNNING)
-    ] = "auto",
-    precision: Annotated[
-        Precision | None,
-        typer.Option(
-            help="Type of matrix products; auto: bfloat16 on a GPU that has it, else float32.",
-            rich_help_panel=RUNNING,
-            show_default=THE_PRESETS,
-        ),
-    ] = None,
-    compile: Annotated[
-        bool | None,
-        typer.Option(
-            help="Compile the network with torch.compile.",
-            rich_help_panel=RUNNING,
-            show_default=THE_PRESETS,
-        ),
-    ] = None,
-    nproc: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Processes on this machine, started as torchrun does.",
-            rich_help_panel=RUNNING,
-        ),
-    ] = 1,
-    time_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="11h30m",
-            help="Stop after this time with everything saved (exit code 75).",
-            rich_help_panel=RUNNING,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Only print the plan: parameters, batches, memory, disk, operations.",
-            rich_help_panel=RUNNING,
-        ),
-    ] = False,
-    save_every: Annotated[
-        str | None,
-        typer.Option(
-            metavar="10m|1000",
-            help="Time or updates between checkpoints.",
-            rich_help_panel=KEEPING,
-            show_default=THE_PRESETS,
-        ),
-    ] = None,
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="last=20,best=1",
-            help="Checkpoints that stay on disk.",
-            rich_help_panel=KEEPING,
-            show_default=THE_PRESETS,
-        ),
-    ] = None,
-    average: Annotated[
-        int | None,
-        typer.Option(
-            help="Checkpoints averaged into average.pt at the end; 1: none.",
-            rich_help_panel=KEEPING,
-            show_default=THE_PRESETS,
-        ),
-    ] = None,
-    valid_every: Annotated[
-        int | None,
-        typer.Option(
-            help="Updates between validations; 0: only at the end.",
-            rich_help_panel=KEEPING,
-            show_default=THE_PRESETS,
-        ),
-    ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(
-            help="Stop after this many validations without a better one; 0: never.",
-            rich_help_panel=KEEPING,
-            show_default=THE_PRESETS,
-        ),
-    ] = None,
+    output: Output,
+    preset: Preset = "base",
+    config: ConfigFile = None,
+    steps: Steps = None,
+    seed: Seed = None,
+    init_from: InitFrom = None,
+    device: Device = "auto",
+    precision: PrecisionName = None,
+    compile: Compile = None,
+    nproc: Processes = 1,
+    time_limit: TimeLimit = None,
+    dry_run: DryRun = False,
+    save_every: SaveEvery = None,
+    keep: Keep = None,
+    average: Average = None,
+    valid_every: ValidEvery = None,
+    patience: Patience = None,
 ) -> None:
     """Train a Transformer (section 5 of the paper).
 
