@@ -141,6 +141,27 @@ def test_a_model_whose_data_is_not_known_is_exported_with_a_warning(trained, tmp
     assert load_model(tmp_path / "model.pt").codec.source
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--verify", "5"], "the model's data is not known"),
+        (["--verify-text", "empty"], "empty has no fitting line"),
+    ],
+    ids=["number", "text"],
+)
+def test_without_text_a_verification_that_was_asked_for_is_refused_before_writing(
+    trained, tmp_path, aiayn, monkeypatch, options, reason
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(trained / "average.pt", "model.pt")
+    (tmp_path / "empty").touch()
+    code, _, err = aiayn("export", "model.pt", "--to", "ctranslate2", "-o", "served", *options)
+    assert code == 2
+    assert f"nothing to verify on: {reason}" in err
+    assert "--verify-text FILE, or pass --verify 0" in err
+    assert not (tmp_path / "served").exists()
+
+
 def test_an_export_is_replaced_only_if_asked(trained, tmp_path, aiayn):
     line = ("export", trained, "--to", "ctranslate2", "-o", tmp_path / "out", "--verify", 0)
     assert aiayn(*line)[0] == 0

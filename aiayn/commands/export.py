@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, assert_never
 
 import typer
+from click.core import ParameterSource
 
 from aiayn import console
 from aiayn.errors import AiaynError, UsageError
@@ -26,6 +27,7 @@ EXAMPLES = (
 )
 
 Format = Literal["ctranslate2", "huggingface"]
+UNKNOWN = "the model's data is not known"
 
 _comparison = partial(typer.Option, rich_help_panel="Comparison")
 
@@ -52,6 +54,7 @@ VerifyText = Annotated[
 
 
 def export(
+    context: typer.Context,
     model: Model,
     to: To,
     output: Output,
@@ -79,14 +82,20 @@ def export(
     path = find_model(model)
     file = load_model(path)
     lines = _lines_to_compare(path, file, verify_text)[:verify]
+    ours = _translate(file, lines) if lines else []
+    if verify and not ours and _asked(context):
+        found = f"{verify_text} has no fitting line" if verify_text else UNKNOWN
+        raise UsageError(
+            f"there is nothing to verify on: {found}",
+            fix="name other text with --verify-text FILE, or pass --verify 0",
+        )
     with write_folder(output, replace=stands) as folder:
         write(file, folder)
-        ours = _translate(file, lines) if lines else []
         if ours:
             _compare(file, ours, engine(folder, file.codec), strict=not int8)
     console.say(f"wrote {output}")
     if verify and not ours:
-        console.warn("not verified: the model's data is not known; add --verify-text FILE")
+        console.warn(f"not verified: {UNKNOWN}; add --verify-text FILE")
 
 
 def _toolkit(name: Format, *, int8: bool) -> "tuple[Write, Callable[[Path, Codec], Engine]]":
@@ -110,6 +119,14 @@ def _toolkit(name: Format, *, int8: bool) -> "tuple[Write, Callable[[Path, Codec
             f"{missing.name} is not installed, and --to {name} needs it",
             fix="pip install 'aiayn[export]'",
         ) from None
+
+
+def _asked(context: typer.Context) -> bool:
+    """Tell whether the command line itself asks for the comparison."""
+    return any(
+        context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        for name in ("verify", "verify_text")
+    )
 
 
 def _lines_to_compare(model: Path, file: "ModelFile", text: Path | None) -> list[str]:
