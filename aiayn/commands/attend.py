@@ -14,6 +14,7 @@ from aiayn.data.text import STDIN, read_raw_lines
 from aiayn.errors import UsageError
 
 if TYPE_CHECKING:
+    from aiayn.checkpoint import ModelFile
     from aiayn.generation.attend import Attended, SentencePair
 
 EXAMPLES = (
@@ -81,12 +82,12 @@ def attend(
     Without a target, the model's own translation is made first. The result is a heat map in the
     terminal, unless a page, a figure or numbers are asked for.
     """
-    for path in (html, svg):
-        if path is not None:
-            require_place(path)
+    for picture in filter(None, (html, svg)):
+        require_place(picture)
     sentence = read_sentence(source)
-    name, pair, all_maps = look(model, sentence, target, device)
     kinds, layers, heads = (split(wanted) for wanted in (kind, layer, head))
+    path, file = open_model(model, kinds, layers, heads)
+    pair, all_maps = look(file, sentence, target, device)
     many = all_maps.select(kinds=kinds, layers=layers, heads=heads)
     few = many.select(kinds=kinds or [CROSS], layers=layers or [str(many.layers[-1])])
     if html is not None:
@@ -94,7 +95,7 @@ def attend(
     if svg is not None:
         write_figure(svg, few, token)
     if as_json:
-        print_numbers(name, pair, many)
+        print_numbers(path, pair, many)
     elif html is None and svg is None:
         print_maps(few if heads else few.select(heads=[MEAN]), token)
 
@@ -115,11 +116,25 @@ def split(wanted: list[str] | None) -> list[str]:
     return [part.strip() for text in wanted or [] for part in text.split(",")]
 
 
-def look(
-    model: Path, source: str, target: str | None, device: str
-) -> "tuple[Path, SentencePair, Attended]":
-    """Return the model's name, the pair of sentences and all attention weights."""
+def open_model(
+    model: Path, kinds: list[str], layers: list[str], heads: list[str]
+) -> "tuple[Path, ModelFile]":
+    """Return a model file and its path, if the model has what is to be shown."""
     from aiayn.checkpoint import find_model, load_model
+    from aiayn.generation.attend import require_choice
+
+    path = find_model(model)
+    file = load_model(path)
+    require_choice(file.config.model, kinds=kinds, layers=layers, heads=heads)
+    if path != model:
+        console.say(f"model: {path}")
+    return path, file
+
+
+def look(
+    file: "ModelFile", source: str, target: str | None, device: str
+) -> "tuple[SentencePair, Attended]":
+    """Return the pair of sentences and all attention weights."""
     from aiayn.device import choose_device, prepare_device
     from aiayn.generation.attend import LONGEST, make_pair
     from aiayn.generation.attend import attend as attend_to
@@ -128,18 +143,14 @@ def look(
 
     place = choose_device(device)
     prepare_device(place)
-    path = find_model(model)
-    file = load_model(path)
     decode = file.config.decode
     search = BeamSearch(beam=decode.beam, alpha=decode.alpha)
     network = file.build().to(place)
     translator = Translator([network], file.codec, search, decode.extra_length, longest=LONGEST)
     pair = make_pair(network, file.codec, translator.translate, source, target)
-    if path != model:
-        console.say(f"model: {path}")
     if pair.score is not None:
         console.say(f"translation: {pair.translation} (score {pair.score:.4f})")
-    return path, pair, attend_to(network, file.codec, pair.source, pair.target)
+    return pair, attend_to(network, file.codec, pair.source, pair.target)
 
 
 def rows_of(attended: "Attended", token: str | None) -> dict[str, list[int]]:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from aiayn.config import ModelConfig
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.trees import clean, linearize, parse_tree
@@ -75,20 +76,34 @@ class Attended:
         """
         chosen_kinds = _choose("kind", kinds, list(self.maps))
         chosen_layers = _choose("layer", layers, self.layers)
+        chosen_heads = _choose_heads(heads, self.heads)
         places = [self.layers.index(layer) for layer in chosen_layers]
-        averaged = list(heads) == [MEAN]
-        chosen_heads: list[int | str] = (
-            [MEAN] if averaged else _choose("head", heads, self.heads)
-        )
         maps = {}
         for kind in chosen_kinds:
             weights_NHLM = self.maps[kind].weights_NHLM[places]
-            if averaged:
+            if chosen_heads == [MEAN]:
                 weights_NHLM = weights_NHLM.mean(axis=1, keepdims=True)
             else:
                 weights_NHLM = weights_NHLM[:, [self.heads.index(h) for h in chosen_heads]]
             maps[kind] = replace(self.maps[kind], weights_NHLM=weights_NHLM)
         return replace(self, maps=maps, layers=chosen_layers, heads=chosen_heads)
+
+
+def require_choice(
+    config: ModelConfig, *, kinds: Sequence[str], layers: Sequence[str], heads: Sequence[str]
+) -> None:
+    """Refuse a kind, layer or head that a model of these settings does not have."""
+    _choose("kind", kinds, list(KINDS))
+    _choose("layer", layers, _numbers(config.layers))
+    _choose_heads(heads, _numbers(config.heads))
+
+
+def _numbers(count: int) -> list[int]:
+    return list(range(1, count + 1))
+
+
+def _choose_heads(wanted: Sequence[str], there: Sequence[int | str]) -> list[int | str]:
+    return [MEAN] if list(wanted) == [MEAN] else _choose("head", wanted, list(there))
 
 
 def _choose(what: str, wanted: Sequence[str], there: list[T]) -> list[T]:
@@ -116,8 +131,8 @@ def attend(model: Transformer, codec: Codec, source: list[int], target: list[int
         source=read,
         target=written,
         maps={kind: Maps(*sides[kind], weights[kind]) for kind in KINDS},
-        layers=list(range(1, model.config.layers + 1)),
-        heads=list(range(1, model.config.heads + 1)),
+        layers=_numbers(model.config.layers),
+        heads=[*_numbers(model.config.heads)],
     )
 
 
