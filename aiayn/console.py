@@ -65,7 +65,10 @@ def result_json(value: object) -> None:
 def result_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = ""
 ) -> None:
-    """Write a table to standard output; whole numbers get thousands separators."""
+    """Write a table to standard output; whole numbers get thousands separators.
+
+    Columns without names are columns without a head.
+    """
     stdout.print(_table(columns, rows, title))
 
 
@@ -166,7 +169,13 @@ def amount_of(done: int, total: int | None) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str) -> Table:
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    table = Table(
+        title=title or None,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        show_header=any(columns),
+    )
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [all(_is_number(row[i]) for row in cells) for i in range(len(columns))]
     for name, right in zip(columns, numeric, strict=True):

@@ -45,6 +45,13 @@ def test_a_person_sees_thousands_apart(aiayn):
     assert "optim.warmup" in out
 
 
+def test_the_first_line_is_not_empty_and_an_empty_line_parts_two_things(aiayn, data):
+    lines = aiayn("info", "--preset", "base", data.path)[1].split("\n")
+    assert lines[0].split() == ["preset", "base"]
+    (second,) = [number for number, line in enumerate(lines) if str(data.path) in line]
+    assert (lines[second - 1], lines[second - 2] != "") == ("", True)
+
+
 def test_the_settings_of_a_preset_are_a_file_for_train(aiayn, tmp_path):
     _, out, _ = aiayn("info", "--preset", "big", "--yaml")
     (tmp_path / "big.yaml").write_text(out)

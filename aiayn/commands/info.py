@@ -71,7 +71,9 @@ def info(
     if as_json:
         console.result_json(found[0] if len(found) == 1 else found)
         return
-    for description in found:
+    for number, description in enumerate(found):
+        if number:
+            console.result("")
         show(description)
 
 
