@@ -1,12 +1,15 @@
 """The `aiayn` program: its commands, and the one place where errors become exit codes."""
 
+import difflib
 import errno
 import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated
 
+import click
 import typer
+from typer.core import TyperGroup
 
 from aiayn import __version__, console
 from aiayn.commands import (
@@ -21,10 +24,43 @@ from aiayn.commands import (
     score,
     train,
 )
+from aiayn.config import NAMES_PAST_CUTOFF
 from aiayn.errors import AiaynError, Stopped, UsageError
+
+MEANT = {
+    "translate": "generate",
+    "decode": "generate",
+    "evaluate": "score",
+    "bleu": "score",
+    "binarize": "preprocess",
+    "tokenize": "preprocess",
+    "convert": "export",
+}
+"""What other toolkits call a command of ours."""
+
+
+class Commands(TyperGroup):
+    """The commands by name; another name is answered with the one that was probably meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names."""
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            known = {**{name: name for name in self.commands}, **MEANT}
+            near = difflib.get_close_matches(args[0].lower(), known, 1, NAMES_PAST_CUTOFF)
+            fix = (
+                f"did you mean {known[near[0]]}?"
+                if near
+                else f"known are {', '.join(self.commands)}"
+            )
+            raise UsageError(f"there is no command {args[0]!r}", fix=fix)
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="aiayn",
+    cls=Commands,
     help="The Transformer of 'Attention Is All You Need', as commands for shell pipelines.",
     epilog="The way of the data: sample -> preprocess -> train -> average -> generate -> score",
     no_args_is_help=True,

@@ -81,6 +81,24 @@ def test_the_shell_completes_words_and_loads_nothing_heavy(words, offered):
     assert done.stderr == "loaded:\n"
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("translate", "did you mean generate?"),
+        ("bleu", "did you mean score?"),
+        ("Tokenise", "did you mean preprocess?"),
+        ("convert", "did you mean export?"),
+        ("avg", "did you mean average?"),
+        ("trian", "did you mean train?"),
+        ("xyzzy", "known are sample, preprocess, train,"),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_one_that_was_meant(aiayn, word, meant):
+    code, out, err = aiayn(word, "model.pt")
+    assert (code, out) == (2, "")
+    assert f"error: there is no command '{word}'\n  fix: {meant}" in err
+
+
 def test_an_error_in_the_settings_is_told_at_once_and_without_a_traceback():
     done = run("train", "data", "-o", "run", "--preset", "bsae")
     assert done.returncode == 2
