@@ -221,6 +221,16 @@ def test_half_precision_becomes_float32(marian):
     assert {weight.dtype for weight in read(folder).weights.values()} == {torch.float32}
 
 
+def test_a_file_that_stands_there_is_replaced_only_if_asked(marian, tmp_path, aiayn):
+    (tmp_path / "model.pt").write_text("weeks of training")
+    line = ("import", marian(), "--from", "huggingface", "-o", tmp_path / "model.pt")
+    code, _, err = aiayn(*line)
+    assert (code, "add --force" in err) == (2, True)
+    assert (tmp_path / "model.pt").read_text() == "weeks of training"
+    assert aiayn(*line, "--force")[0] == 0
+    assert load_model(tmp_path / "model.pt").codec.source
+
+
 def test_a_model_that_has_learned_something_translates_alike(trained, tmp_path, aiayn):
     folder = tmp_path / "marian"
     aiayn("export", trained, "--to", "huggingface", "-o", folder, "--verify", 0)

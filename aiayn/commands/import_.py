@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from aiayn import console
+from aiayn.data.atomic import require_place
 from aiayn.errors import UsageError
 
 EXAMPLES = (
@@ -30,6 +31,9 @@ def import_model(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
     ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that stands there.")
+    ] = False,
 ) -> None:
     """Make a model file of a model from elsewhere, for generate, score, attend and train.
 
@@ -46,6 +50,11 @@ def import_model(
         ) from None
     from aiayn.checkpoint import save_model
 
+    require_place(output)
+    if output.exists() and not force:
+        raise UsageError(
+            f"{output} is there already", fix="choose another name with -o, or add --force"
+        )
     file = read(folder)
     save_model(output, file)
     c = file.config.model
