@@ -24,6 +24,8 @@ Tie = Literal["all", "target", "none"]
 Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
+ALPHA_LIMIT = 10
+"""Beyond it, the length penalty of a long sentence is larger than any float32."""
 NAMES_PAST_CUTOFF = 0.5
 """How alike two names must be for one to be offered in place of the other."""
 
@@ -170,7 +172,8 @@ class DecodeConfig:
         """Refuse what cannot be searched."""
         _check(self, ("beam",), 1)
         _check(self, ("longest",), 2)
-        _check(self, ("alpha", "extra_length"), 0)
+        _check(self, ("extra_length",), 0)
+        _check(self, ("alpha",), 0, below=ALPHA_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -344,7 +347,9 @@ def _check(section: Section, keys: tuple[str, ...], least: int, below: float = 0
     for key in keys:
         value = getattr(section, key)
         if not least <= value < (below or math.inf):
-            wanted = f"at least {least}" + (f" and below {below}" if below else "")
+            finite = " and finite" if value == math.inf else ""
+            most = f" and below {below}" if below else finite
+            wanted = f"at least {least}{most}"
             raise UsageError(
                 f"{key} is {value}, and {wanted} is wanted", fix=f"set {key} to {wanted}"
             )

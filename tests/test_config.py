@@ -200,6 +200,8 @@ def test_a_wrong_assignment_says_that_the_command_line_is_wrong_and_how_to_mend_
         "batch.jitter=1",
         "optim.warmup=0",
         "optim.factor=-1",
+        "optim.factor=nan",
+        "optim.factor=inf",
         "optim.beta2=1",
         "optim.smoothing=1",
         "train.steps=0",
@@ -208,6 +210,7 @@ def test_a_wrong_assignment_says_that_the_command_line_is_wrong_and_how_to_mend_
         "decode.beam=0",
         "decode.alpha=-0.1",
         "decode.alpha=nan",
+        "decode.alpha=10",
     ],
 )
 def test_a_number_out_of_range_is_refused_with_the_range(assignment):

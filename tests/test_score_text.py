@@ -174,7 +174,9 @@ def test_a_band_is_read_in_each_of_its_spellings(text):
     assert (band.centre, band.width) == (27.3, 0.5)
 
 
-@pytest.mark.parametrize("text", ["27.3", "27.3-0.5", "27.3+0.5", "a+-b", "27,3+-0,5", "+-1"])
+@pytest.mark.parametrize(
+    "text", ["27.3", "27.3-0.5", "27.3+0.5", "a+-b", "27,3+-0,5", "+-1", "nan+-1"]
+)
 def test_what_is_no_band_is_refused_with_an_example(text):
     with pytest.raises(UsageError, match="--expect") as caught:
         parse_band(text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from aiayn import console
-from aiayn.config import DecodeConfig
+from aiayn.config import ALPHA_LIMIT, DecodeConfig
 from aiayn.data.atomic import require_place
 from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
 from aiayn.errors import DataError, UsageError
@@ -217,6 +217,11 @@ class Options:
             raise UsageError(
                 f"--nbest {self.nbest} is more than a beam of {beam} holds",
                 fix="leave --greedy out" if self.greedy else f"pass --beam {self.nbest}",
+            )
+        if self.alpha is not None and not 0 <= self.alpha < ALPHA_LIMIT:
+            raise UsageError(
+                f"--alpha {self.alpha:g} is no length penalty",
+                fix=f"give a number of at least 0 and below {ALPHA_LIMIT}; the paper: 0.6",
             )
         if (self.top_k, self.top_p, self.temperature) != (0, 1, 1) and not self.sample:
             raise UsageError(

@@ -1,5 +1,6 @@
 """What can be chosen about the text and its subwords; light to import."""
 
+import math
 import re
 from dataclasses import asdict, dataclass
 from typing import Literal, Self
@@ -81,6 +82,10 @@ class Settings:
             raise UsageError(
                 "--pretokenize moses has rules for each language, and none is named",
                 fix="add --languages en-de, with the languages of source and target",
+            )
+        if not math.isfinite(self.max_ratio):
+            raise UsageError(
+                f"--max-ratio {self.max_ratio} is no ratio", fix="pass 1.5, or 0 for no limit"
             )
         if self.task == "parsing" and self.pretokenize != "none":
             raise UsageError(
