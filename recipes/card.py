@@ -18,6 +18,9 @@ import yaml
 from aiayn import __version__
 from aiayn.data.atomic import write_json
 
+REHEARSAL = (
+    "A rehearsal of the steps, on other data and with a small model: its scores mean nothing."
+)
 ABOUT = {
     "updates": "updates",
     "hours": "hours of training",
@@ -87,7 +90,7 @@ def to_markdown(card: dict[str, Any]) -> str:
     """Return the card for a person."""
     lines = [f"# {card['result']}: {card['row']}", ""]
     if card["scale"] != "paper":
-        lines += ["A rehearsal of the steps, on other data and with a small model.", ""]
+        lines += [REHEARSAL, ""]
     lines += ["| score | obtained | paper | band | |", "|---|---|---|---|---|"]
     for score in card["scores"]:
         paper = "" if score["paper"] is None else score["paper"]

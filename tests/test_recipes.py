@@ -295,6 +295,16 @@ def test_a_card_judges_a_score_by_its_band(value: float, scale: str, verdict: st
     assert f"| {verdict} |" in load(RECIPES / "card.py").to_markdown(card)
 
 
+@pytest.mark.parametrize("scale", ["paper", "rehearsal"])
+def test_a_rehearsal_and_nothing_else_says_that_its_scores_mean_nothing(scale: str) -> None:
+    card = load(RECIPES / "card.py").to_markdown(made_up_card(0.0, scale))
+    table_3 = load(RECIPES / "table3_variations/table.py").to_markdown([], {}, scale)
+    expected = {"peer": "theirs", "rows": {}}
+    multi30k = load(RECIPES / "multi30k/table.py").to_markdown({}, expected, scale)
+    for text in (card, table_3, multi30k):
+        assert ("its scores mean nothing." in text) == (scale == "rehearsal")
+
+
 def test_a_card_counts_cost_as_the_paper_does() -> None:
     assert made_up_card(27.3, "paper")["obtained"]["cost"] == pytest.approx(3.2832e18)
 

@@ -1,6 +1,6 @@
 """The reference run beside its peer, after each epoch, as Markdown.
 
-table.py expected.yaml RUN UPDATE...
+table.py expected.yaml RUN UPDATE... [--scale rehearsal]
 """
 
 import argparse
@@ -10,6 +10,9 @@ from typing import Any
 
 import yaml
 
+REHEARSAL = (
+    "A rehearsal of the steps, on other data and with a small model: its scores mean nothing."
+)
 COLUMNS = {
     "perplexity": "validation perplexity",
     "beam": "BLEU, beam 4",
@@ -32,7 +35,7 @@ def read_score(path: Path) -> float:
     return float(json.loads(path.read_text())["scores"][0]["value"])
 
 
-def to_markdown(ours: dict[int, dict[str, float]], expected: dict[str, Any]) -> str:
+def to_markdown(ours: dict[int, dict[str, float]], expected: dict[str, Any], scale: str) -> str:
     """Return a column of ours and one of the peer's for each quantity."""
     head = [f"{title} | {expected['peer']}" for title in COLUMNS.values()]
     lines = [f"| updates | {' | '.join(head)} |", f"|---{'|---' * 2 * len(COLUMNS)}|"]
@@ -44,6 +47,8 @@ def to_markdown(ours: dict[int, dict[str, float]], expected: dict[str, Any]) -> 
             for who in (numbers, peer)
         ]
         lines.append(f"| {update:,} | {' | '.join(cells)} |")
+    if scale != "paper":
+        lines += ["", REHEARSAL]
     return "\n".join(lines)
 
 
@@ -52,9 +57,10 @@ def main() -> None:
     parser.add_argument("expected", type=Path)
     parser.add_argument("run", type=Path)
     parser.add_argument("updates", type=int, nargs="+")
+    parser.add_argument("--scale", default="paper")
     given = parser.parse_args()
     ours = {update: measured(given.run, update) for update in given.updates}
-    print(to_markdown(ours, yaml.safe_load(given.expected.read_text())))
+    print(to_markdown(ours, yaml.safe_load(given.expected.read_text()), given.scale))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,9 @@ HEAD = [
     "| row | perplexity | paper | BLEU | paper-BLEU | paper | 10^6 parameters | paper | |",
     "|---|---|---|---|---|---|---|---|---|",
 ]
+REHEARSAL = (
+    "A rehearsal of the steps, on other data and with small models: its scores mean nothing."
+)
 COLUMN, TOP, HEIGHT, LEFT = 32, 30, 150, 50
 STYLE = "text{font:12px sans-serif;fill:#333}"
 OURS, PAPERS = "#1f6feb", "#999"
@@ -68,7 +71,7 @@ def read_paper_bleu(path: Path) -> float | None:
 
 
 def to_markdown(rows: list[Row], band: dict[str, float], scale: str) -> str:
-    """Return the table; a rehearsal is not judged."""
+    """Return the table; a rehearsal is not judged, and says so."""
     lines = list(HEAD)
     for row in rows:
         cells = [
@@ -83,6 +86,8 @@ def to_markdown(rows: list[Row], band: dict[str, float], scale: str) -> str:
             row.verdict(band) if scale == "paper" else scale,
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    if scale != "paper":
+        lines += ["", REHEARSAL]
     return "\n".join(lines)
 
 
