@@ -1,11 +1,24 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2154  # here and small: from steps.sh
+# shellcheck disable=SC2154  # here and small: from steps.sh; vocabulary: from the recipe
 # What the two recipes of table 2 share, after steps.sh: text, test sets, and the way from a data
 # folder to a results card.
 
 # Your own files, plain text with one sentence a line, in place of a download.
 INSTEAD="give your own text: SRC=, TGT= for training; DEV_SRC=, DEV_TGT=; TEST_SRC=, TEST_TGT="
 text=$WORK/text
+
+# What both corpora have in common: Europarl and Common Crawl.
+archives=$WORK/archives
+download_common() {
+    download http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz "$archives/europarl-v7.tgz" \
+        657632379:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7
+    download http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz "$archives/commoncrawl.tgz" \
+        918311367:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5
+}
+unpack_common() { # PAIR SIDE
+    tar -xzOf "$archives/europarl-v7.tgz" "training/europarl-v7.$1.$2"
+    tar -xzOf "$archives/commoncrawl.tgz" "commoncrawl.$1.$2"
+}
 
 # One line of each file is a pair. Keep it if each side has 1 to MAX words, punctuation marks
 # counted as words, and the longer side at most RATIO times as many as the shorter (0: any).
@@ -58,6 +71,13 @@ get_text() { # VARIABLE FILE TEST_SET LANGUAGES src|ref
 # sacreBLEU downloads a test set and checks it.
 from_sacrebleu() { # TEST_SET LANGUAGES src|ref
     sacrebleu -t "$1" -l "$2" --echo "$3" || fail 3 "the test set $1 could not be had" "$INSTEAD"
+}
+
+# Section 5.1: one vocabulary of byte pairs for both languages.
+preprocess() { # TARGET OPTIONS...
+    step "preprocess" "$WORK/data/manifest.json" \
+        aiayn preprocess "$text/train.en" "$text/train.$1" --valid "$DEV_SRC" "$DEV_TGT" -o "$WORK/data" \
+        "${@:2}" --languages "en-$1" --subword bpe --vocab-size "$vocabulary" --shared
 }
 
 # Sections 5 and 6.1: train, average the last checkpoints (5 for base, 20 for big, one every 10

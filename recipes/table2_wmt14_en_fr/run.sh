@@ -16,11 +16,7 @@ vocabulary=$(at_scale 32000 500)
 
 # Section 5.1: 36 million pairs, which is what is left of 40.8 million after cleaning.
 if [ -z "${SRC:-}" ]; then
-    archives=$WORK/archives
-    download http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz "$archives/europarl-v7.tgz" \
-        657632379:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7
-    download http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz "$archives/commoncrawl.tgz" \
-        918311367:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5
+    download_common
     download http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz "$archives/nc-v9.tgz" \
         80418416:cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485
     download http://www.statmt.org/wmt13/training-parallel-un.tgz "$archives/un.tgz" \
@@ -28,8 +24,7 @@ if [ -z "${SRC:-}" ]; then
     download http://www.statmt.org/wmt10/training-giga-fren.tar "$archives/giga-fren.tar" \
         2595102720:3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a
     unpack() { # SIDE
-        tar -xzOf "$archives/europarl-v7.tgz" "training/europarl-v7.fr-en.$1"
-        tar -xzOf "$archives/commoncrawl.tgz" "commoncrawl.fr-en.$1"
+        unpack_common fr-en "$1"
         tar -xzOf "$archives/nc-v9.tgz" "training/news-commentary-v9.fr-en.$1"
         tar -xzOf "$archives/un.tgz" "un/undoc.2000.fr-en.$1"
         tar -xOf "$archives/giga-fren.tar" "giga-fren.release2.fixed.$1.gz" | gzip -dc
@@ -43,9 +38,7 @@ step "clean: 1 to 175 words a side, ratio up to 1.5" "$text/train.fr" \
 get_test_sets en-fr
 
 # Section 5.1: a vocabulary of 32,000 word-pieces, here byte pairs of untokenized text.
-step "preprocess" "$WORK/data/manifest.json" \
-    aiayn preprocess "$text/train.en" "$text/train.fr" --valid "$DEV_SRC" "$DEV_TGT" -o "$WORK/data" \
-    --languages en-fr --subword bpe --vocab-size "$vocabulary" --shared
+preprocess fr
 
 for row in $wanted; do
     preset=$row
