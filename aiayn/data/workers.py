@@ -27,44 +27,62 @@ def count_cores() -> int:
     return os.cpu_count() or 1
 
 
-def map_in_order(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    *,
-    workers: int,
-    start: Literal["spawn", "fork"] = "spawn",
-) -> Iterator[Result]:
-    """Yield function(item) for each item, in order; one worker is this process itself.
+class Workers:
+    """Processes that do one thing again and again, until nobody needs them any more."""
 
-    Args:
-        function: What the workers do.
-        items: What they do it with.
-        workers: How many they are.
-        start: Workers that are spawned begin anew and get a copy of the function. Those that
-            are forked share the memory of this process, and start in a moment; their function
-            must not need what another thread of this process may hold, such as a progress bar.
-    """
+    def __init__(
+        self,
+        function: Callable[[Item], Result],
+        count: int,
+        *,
+        start: Literal["spawn", "fork"] = "spawn",
+    ) -> None:
+        """Start processes when the first work comes.
+
+        Args:
+            function: What they do.
+            count: How many they are.
+            start: Those that are spawned begin anew and get a copy of the function. Those that
+                are forked share the memory of this process, and start in a moment; their
+                function must not need what another thread of this process may hold.
+        """
+        self.count = count
+        self.pool = ProcessPoolExecutor(
+            count, get_context(start), initializer=_begin, initargs=(function,)
+        )
+
+    def map(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Yield what becomes of each item, in order."""
+        waiting: deque[Future[Any]] = deque()
+        try:
+            for item in items:
+                waiting.append(self.pool.submit(_work, item))
+                if len(waiting) == AHEAD * self.count:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool:
+            raise Stopped(
+                "a worker process was killed, perhaps for want of memory",
+                fix="run the same command again to go on; with fewer, if memory is short",
+            ) from None
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def map_in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
+) -> Iterator[Result]:
+    """Yield function(item) for each item, in order; one worker is this process itself."""
     if workers == 1:
         yield from map(function, items)
         return
-    pool = ProcessPoolExecutor(
-        workers, get_context(start), initializer=_begin, initargs=(function,)
-    )
-    waiting: deque[Future[Result]] = deque()
+    processes = Workers(function, workers)
     try:
-        for item in items:
-            waiting.append(pool.submit(_work, item))
-            if len(waiting) == AHEAD * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except BrokenProcessPool:
-        raise Stopped(
-            "a worker process was killed, perhaps for want of memory",
-            fix="run the same command again to go on, with fewer of them if memory is short",
-        ) from None
+        yield from processes.map(items)
     finally:
-        pool.shutdown(cancel_futures=True)
+        processes.pool.shutdown(cancel_futures=True)
 
 
 class _Worker:

@@ -5,6 +5,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.trees import delinearize, write
 from aiayn.data.vocabulary import EOS, SPACE
-from aiayn.data.workers import map_in_order
+from aiayn.data.workers import Workers
 from aiayn.errors import DataError
 from aiayn.generation.align import Alignment, Pair, align, join_alignments
 from aiayn.generation.decoder import CachedDecoder, Ensemble
@@ -207,21 +208,23 @@ class Translator:
         """Search in batches of like length; the results are in the order of the work."""
         found: list[list[Hypothesis]] = [[] for _ in work]
         batches = self._batches([len(piece.source) for piece in work])
+        pieces = ([work[i] for i in batch] for batch in batches)
         side_by_side = self.workers > 1 and len(batches) > 1
-
-        def search(batch: list[int]) -> list[list[Hypothesis]]:
-            if side_by_side:
-                torch.set_num_threads(1)
-            return self._search([work[i] for i in batch])
-
-        results = map_in_order(
-            search, batches, workers=self.workers if side_by_side else 1, start="fork"
-        )
+        results = self._processes.map(pieces) if side_by_side else map(self._search, pieces)
         for batch, of_batch in zip(batches, results, strict=True):
             for place, hypotheses in zip(batch, of_batch, strict=True):
                 found[place] = hypotheses
             report(sum(work[i].first for i in batch))
         return found
+
+    @cached_property
+    def _processes(self) -> Workers:
+        """Copies of this process with one thread each, which share its memory."""
+        return Workers(self._search_with_one_thread, self.workers, start="fork")
+
+    def _search_with_one_thread(self, work: list[Piece]) -> list[list[Hypothesis]]:
+        torch.set_num_threads(1)
+        return self._search(work)
 
     def _batches(self, lengths: list[int]) -> list[list[int]]:
         """Group places by like length, the longest first."""

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from aiayn.model.linear import affine
+
 HALF_SCALE = 1024.0
 """In float16 the gradient of a rare token would vanish; products are taken this much larger."""
 LOGITS_AT_ONCE = 2**22
@@ -97,7 +99,7 @@ class _ProjectAndCompare(torch.autograd.Function):
         rows = max(1, LOGITS_AT_ONCE // output_WD.size(0))
         for start in range(0, gold_N.size(0), rows):
             piece = slice(start, start + rows)
-            logits_NW = F.linear(states_ND[piece], output_WD, bias_W)
+            logits_NW = affine(states_ND[piece], output_WD, bias_W)
             loss, delta_NW = _compare(logits_NW, gold_N[piece], smoothing)
             sums += loss
             if grad_states_ND is not None and grad_output_WD is not None:

@@ -3,8 +3,9 @@
     python recipes/bench/generate.py MODEL TEXT [--sentences 1000] [--repeats 5]
 
 MODEL is exported with `aiayn export --to ctranslate2`. Each side has a process of its own and
-takes the best of a few settings, found in a first round; then they take turns and the medians
-are compared. No length penalty, since the two have different ones. Needs `aiayn[export]`.
+takes the best of a few settings, found on a part of the text; then they take turns and the
+medians are compared. No length penalty, since the two have different ones. Needs
+`aiayn[export]`.
 """
 
 import argparse
@@ -24,6 +25,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # as `aiayn` itself does
 EXTRA = 50
 ALONE = 100
 """Sentences of the races in which each is translated by itself."""
+TRIED = 400
+"""Sentences with which the best setting is found."""
 
 RACES = {
     # name: precision, beam, one sentence at a time, goal
@@ -57,20 +60,24 @@ def ours(model: Path, folder: Path, precision: str):
     prepare_device(cpu)
     (file,), networks = load_models([model], cpu, precision)
     whole = Translator(networks, file.codec, extra_length=EXTRA)
+    engines: dict[tuple[int, tuple[int, int, int]], Translator] = {}
 
     def run(texts: list[str], beam: int, setting: tuple[int, int, int]) -> int:
         workers, threads, size = setting
         share_cores(cpu, threads if workers == 1 else CORES)
-        longest = statistics.mean(len(ids) for ids in file.codec.encode_source_batch(texts))
-        translator = replace(
-            whole,
-            search=BeamSearch(beam=beam, alpha=0.0),
-            workers=workers,
-            batch_tokens=int(size * longest),
-        )
+        if (beam, setting) not in engines:
+            lengths = [len(ids) for ids in file.codec.encode_source_batch(texts)]
+            engines.clear()
+            engines[beam, setting] = replace(
+                whole,
+                search=BeamSearch(beam=beam, alpha=0.0),
+                workers=workers,
+                batch_tokens=int(size * statistics.mean(lengths)),
+            )
         lines = [Line(text) for text in texts]
         windows = [lines] if size > 1 else [[line] for line in lines]
-        found = [one for window in windows for one in translator.translate_window(window)]
+        translate = engines[beam, setting].translate_window
+        found = [one for window in windows for one in translate(window)]
         return sum(len(one.outputs[0].pairs[0][1]) for one in found)
 
     return run
@@ -121,9 +128,9 @@ def serve(side: str, model: Path, folder: Path, precision: str, texts: list[str]
     """Translate whenever a line comes in, and answer with how long it took."""
     run = {"ours": ours, "ctranslate2": theirs}[side](model, folder, precision)
     for line in sys.stdin:
-        beam, alone, setting = json.loads(line)
+        beam, count, setting = json.loads(line)
         begin = time.perf_counter()
-        tokens = run(texts[:ALONE] if alone else texts, beam, tuple(setting))
+        tokens = run(texts[:count], beam, tuple(setting))
         seconds = time.perf_counter() - begin
         print(
             json.dumps({"seconds": seconds, "tokens": tokens, "memory": memory()}), flush=True
@@ -131,9 +138,14 @@ def serve(side: str, model: Path, folder: Path, precision: str, texts: list[str]
 
 
 def memory() -> int:
-    """Return the most bytes that this process has used."""
-    with open("/proc/self/status") as status:  # noqa: PTH123
-        return next(int(line.split()[1]) * 1024 for line in status if "VmHWM" in line)
+    """Return the bytes that this process and its children use; what is shared counts once."""
+    own = os.getpid()
+    children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+    rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in [own, *children]]
+    lines = [
+        line for rollup in rollups for line in rollup.splitlines() if line.startswith("Pss:")
+    ]
+    return sum(int(line.split()[1]) * 1024 for line in lines)
 
 
 class Side:
@@ -148,8 +160,8 @@ class Side:
             text=True,
         )
 
-    def run(self, beam: int, alone: bool, setting: tuple[int, int, int]) -> dict[str, float]:
-        self.process.stdin.write(json.dumps([beam, alone, setting]) + "\n")
+    def run(self, beam: int, count: int, setting: tuple[int, int, int]) -> dict[str, float]:
+        self.process.stdin.write(json.dumps([beam, count, setting]) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
@@ -161,20 +173,22 @@ class Side:
 def race(name: str, command: list[str], repeats: int, sentences: int) -> None:
     precision, beam, alone, goal = RACES[name]
     sides = [Side(who, [*command, "--precision", precision]) for who in ("ours", "ctranslate2")]
+    count = min(sentences, ALONE) if alone else sentences
     best = {}
     for side in sides:
-        tried = {each: side.run(beam, alone, each)["seconds"] for each in settings(alone)}
-        # The first one pays for warming up, too: it has a second chance.
-        first = settings(alone)[0]
-        tried[first] = side.run(beam, alone, first)["seconds"]
+        tried = {}
+        for setting in settings(alone):
+            # The first run of a setting warms up.
+            seconds = [side.run(beam, min(count, TRIED), setting)["seconds"] for _ in range(2)]
+            tried[setting] = seconds[1]
         best[side.name] = min(tried, key=tried.__getitem__)
+        side.run(beam, count, best[side.name])
     rounds = [
-        {side.name: side.run(beam, alone, best[side.name]) for side in sides}
+        {side.name: side.run(beam, count, best[side.name]) for side in sides}
         for _ in range(repeats)
     ]
     for side in sides:
         side.end()
-    count = min(sentences, ALONE) if alone else sentences
     print(f"\n{name}, {count} sentences, {repeats} rounds")
     for side in sides:
         speeds = [count / one[side.name]["seconds"] for one in rounds]
