@@ -106,7 +106,7 @@ Align = Annotated[bool, _format("--align", help=ALIGN)]
 Device = Annotated[str, _run(help="auto, cpu, cuda or mps.")]
 PRECISION = "int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."
 Precision = Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run(help=PRECISION)]
-Threads = Annotated[int, _run(min=0, help="CPU threads; 0: all cores.")]
+Threads = Annotated[int, _run(min=0, help="CPU cores to use; 0: all.")]
 BatchTokens = Annotated[int, _run(min=1, help="Source tokens that are translated at once.")]
 
 

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from aiayn.data.text import STDIN, decode_line, read_raw_lines
 from aiayn.errors import DataError, UsageError
-from aiayn.generation.translate import WINDOW, Line, Translation, Translator, windows
+from aiayn.generation.translate import Line, Translation, Translator, windows
 
 Item = TypeVar("Item")
 
@@ -57,7 +57,7 @@ def translate_together(
     report: Callable[[int], None],
 ) -> Iterator[tuple[Line, Translation]]:
     """Yield each line with its translation, in order; every process has to go through them."""
-    source = windows(lines if company.first else (), WINDOW * company.world)
+    source = windows(lines if company.first else (), translator.window * company.world)
     alone = company.world == 1
     while window := _next_window(source, company):
         own = [line for _, line in company.share(window)]

@@ -22,8 +22,9 @@ from aiayn.generation.decoder import CachedDecoder, Ensemble
 from aiayn.generation.search import BeamSearch, Hypothesis, Search, Step, Task, round_up
 from aiayn.model.transformer import Transformer
 
-WINDOW = 1024
-"""Lines that are looked at together, so that sentences of like length share a batch."""
+WINDOW = 512
+"""Lines for each worker that are looked at together, so that sentences of like length share a
+batch; at least twice as many."""
 PAUSE = 0.02
 """Seconds without a new line after which a live pipe gets its answers."""
 USUAL_BEAM = 4
@@ -103,7 +104,7 @@ class Translator:
 
     def translate(self, texts: Iterable[str]) -> Iterator[Translation]:
         """Yield one translation a line, in the order of the lines, as soon as it is there."""
-        for window in windows(texts, WINDOW):
+        for window in windows(texts, self.window):
             yield from self.translate_window([Line(text) for text in window])
 
     def translate_window(
@@ -124,6 +125,11 @@ class Translator:
             for text, of_line in zip(texts, pieces, strict=True)
         ]
         return self._align(joined) if self.aligns else joined
+
+    @property
+    def window(self) -> int:
+        """Lines that are looked at together."""
+        return WINDOW * max(2, self.workers)
 
     @property
     def device(self) -> torch.device:
