@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
@@ -18,10 +19,10 @@ def test_results_come_in_the_order_of_the_work(workers):
 
 def test_forked_workers_need_no_copy_of_what_they_do_and_work_on():
     held = {"number": 1}
-    workers = Workers(lambda number: number + held["number"], 2, start="fork")
     numbers = range(3 * AHEAD)
-    for _ in range(2):
-        assert list(workers.map(numbers)) == [number + 1 for number in numbers]
+    with closing(Workers(lambda number: number + held["number"], 2, start="fork")) as workers:
+        for _ in range(2):
+            assert list(workers.map(numbers)) == [number + 1 for number in numbers]
 
 
 def test_an_error_in_a_worker_is_raised_here():

@@ -4,7 +4,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -173,7 +173,8 @@ def generate(
             return
         if paths != models:
             console.say(f"model: {', '.join(map(str, paths))}")
-        special = write_translations(work, options, paths)
+        with closing(translator):
+            special = write_translations(work, options, paths)
     report(special, strict)
 
 

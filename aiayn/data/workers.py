@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from threading import Thread
@@ -28,7 +29,7 @@ def count_cores() -> int:
 
 
 class Workers:
-    """Processes that do one thing again and again, until nobody needs them any more."""
+    """Processes that do one thing again and again, until they are closed."""
 
     def __init__(
         self,
@@ -70,6 +71,10 @@ class Workers:
             for future in waiting:
                 future.cancel()
 
+    def close(self) -> None:
+        """End the processes, each after what it is doing."""
+        self.pool.shutdown(cancel_futures=True)
+
 
 def map_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
@@ -78,11 +83,8 @@ def map_in_order(
     if workers == 1:
         yield from map(function, items)
         return
-    processes = Workers(function, workers)
-    try:
+    with closing(Workers(function, workers)) as processes:
         yield from processes.map(items)
-    finally:
-        processes.pool.shutdown(cancel_futures=True)
 
 
 class _Worker:

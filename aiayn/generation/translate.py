@@ -228,6 +228,11 @@ class Translator:
         """Copies of this process with one thread each, which share its memory."""
         return Workers(self._search_with_one_thread, self.workers, start="fork")
 
+    def close(self) -> None:
+        """End the processes that search, if there are any."""
+        if "_processes" in vars(self):
+            self._processes.close()
+
     def _search_with_one_thread(self, work: list[Piece]) -> list[list[Hypothesis]]:
         torch.set_num_threads(1)
         return self._search(work)

@@ -67,7 +67,8 @@ def ours(model: Path, folder: Path, precision: str):
         share_cores(cpu, threads if workers == 1 else CORES)
         if (beam, setting) not in engines:
             lengths = [len(ids) for ids in file.codec.encode_source_batch(texts)]
-            engines.clear()
+            while engines:
+                engines.popitem()[1].close()
             engines[beam, setting] = replace(
                 whole,
                 search=BeamSearch(beam=beam, alpha=0.0),
