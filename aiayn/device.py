@@ -1,6 +1,7 @@
 """Everything that depends on the hardware: device, precision, memory, random state."""
 
 import ctypes
+import math
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -32,6 +33,12 @@ def choose_device(name: str, *, local_rank: int = 0) -> torch.device:
         )
     if not found[name]:
         raise UsageError(f"torch finds no {name} device here", fix="pass --device auto or cpu")
+    most = {"cuda": torch.cuda.device_count(), "mps": 1}.get(name, math.inf)
+    if local_rank >= most:
+        raise UsageError(
+            f"process {local_rank + 1} of this machine has no {name} device: there are {most}",
+            fix=f"start at most {most}, or pass --device cpu",
+        )
     return torch.device(name, local_rank) if name == "cuda" else torch.device(name)
 
 
@@ -39,7 +46,6 @@ def prepare_device(device: torch.device) -> None:
     """Set what makes the device fast without changing what it computes beyond rounding."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
-        torch.set_float32_matmul_precision("high")
     elif sys.platform == "linux":
         # Activations are large blocks that come and go: handing them back to the system after
         # each use costs a tenth of the time on the CPU.
@@ -48,10 +54,26 @@ def prepare_device(device: torch.device) -> None:
             mallopt(option, value)
 
 
+def allow_tf32(device: torch.device) -> None:
+    """Let a GPU multiply float32 with fewer digits, for training: decoding is to be exact."""
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+
+
+def elements_at_once(device: torch.device) -> int:
+    """Return how many numbers to compute at once of more than are wanted together.
+
+    On a CPU 16 MB of float32 stay near the processor; a GPU wants to be filled.
+    """
+    return 2**22 if device.type == "cpu" else 2**26
+
+
 def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
     """Return the type that matrix products run in; auto: bfloat16 on a GPU that has it."""
     if precision == "auto":
-        modern = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        modern = device.type == "cuda" and torch.cuda.is_bf16_supported(
+            including_emulation=False
+        )
         return torch.bfloat16 if modern else torch.float32
     if precision == "bfloat16" and device.type == "cpu" and _matrix_tiles_crash():
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"

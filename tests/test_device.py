@@ -33,6 +33,14 @@ def test_a_device_that_is_not_here_is_refused():
         choose_device("cuda")
 
 
+def test_more_processes_than_gpus_are_refused_with_their_number(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert choose_device("cuda", local_rank=0) == torch.device("cuda", 0)
+    with pytest.raises(UsageError, match="process 2 of this machine has no cuda device"):
+        choose_device("auto", local_rank=1)
+
+
 def test_the_cpu_computes_in_float32_unless_told_otherwise():
     assert choose_precision("auto", CPU) == torch.float32
     assert choose_precision("float32", CPU) == torch.float32

@@ -89,7 +89,7 @@ def test_the_plain_loss_is_cross_entropy_whatever_the_smoothing(smoothing):
 def test_the_chunked_loss_equals_the_plain_one_forward_and_back(
     smoothing, logits_at_once, monkeypatch
 ):
-    monkeypatch.setattr(loss, "LOGITS_AT_ONCE", logits_at_once)
+    monkeypatch.setattr(loss, "elements_at_once", lambda device: logits_at_once)
     states, output, gold = states_and_gold()
     chunked = project_and_compare(states, output, gold, smoothing)
     plain = smoothed_cross_entropy(states @ output.T, gold, smoothing)
@@ -102,7 +102,7 @@ def test_the_chunked_loss_equals_the_plain_one_forward_and_back(
 
 @pytest.mark.parametrize("logits_at_once", [1, 2**22])
 def test_a_bias_on_the_logits_gets_its_gradient(logits_at_once, monkeypatch):
-    monkeypatch.setattr(loss, "LOGITS_AT_ONCE", logits_at_once)
+    monkeypatch.setattr(loss, "elements_at_once", lambda device: logits_at_once)
     states, output, gold = states_and_gold()
     bias = torch.linspace(-1, 1, output.size(0)).requires_grad_()
     chunked = project_and_compare(states, output, gold, 0.1, bias)
@@ -114,7 +114,7 @@ def test_a_bias_on_the_logits_gets_its_gradient(logits_at_once, monkeypatch):
 
 
 def test_no_more_logits_than_a_chunk_exist_at_once(monkeypatch):
-    monkeypatch.setattr(loss, "LOGITS_AT_ONCE", 5 * 11)
+    monkeypatch.setattr(loss, "elements_at_once", lambda device: 5 * 11)
     sizes, linear = [], F.linear
 
     def measured(*operands):
@@ -138,7 +138,7 @@ def test_great_logits_overflow_neither_loss_nor_gradient():
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
 def test_in_half_precision_loss_and_gradient_stay_near_those_of_float32(half, monkeypatch):
-    monkeypatch.setattr(loss, "LOGITS_AT_ONCE", 5 * 11)
+    monkeypatch.setattr(loss, "elements_at_once", lambda device: 5 * 11)
     states, output, gold = states_and_gold()
     expected = smoothed_cross_entropy(states @ output.T, gold, 0.1)
     wanted = torch.autograd.grad(expected.smoothed, [states, output])

@@ -155,3 +155,17 @@ def test_windows_hold_every_line_once_and_no_more_than_asked(count):
     found = list(windows(lines, 4))
     assert [line for window in found for line in window] == lines
     assert all(1 <= len(window) <= 4 for window in found)
+
+
+def test_a_steady_stream_is_answered_before_a_window_is_full(monkeypatch):
+    monkeypatch.setattr(translate, "PAUSE", 5.0)
+    monkeypatch.setattr(translate, "PATIENCE", 0.05)
+    answered = threading.Event()
+
+    def steady():
+        while not answered.wait(0.01):
+            yield "ba"
+
+    window = next(windows(steady(), 10**6))
+    answered.set()
+    assert window

@@ -233,7 +233,9 @@ def validation_score(folder: "DataFolder", config: Config) -> "ScoreText":
     parsing = folder.codec.settings.task == "parsing"
 
     def score(model: Transformer, ranks: Ranks) -> "Score":
-        translator = Translator([model], folder.codec, search, decode.extra_length)
+        translator = Translator(
+            [model], folder.codec, search, decode.extra_length, longest=decode.longest
+        )
         share = [line for _, line in ranks.share(sources)]
         translated = [found.text for found in translator.translate(share)]
         hypotheses = ranks.gather(translated, len(sources))

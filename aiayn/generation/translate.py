@@ -2,8 +2,10 @@
 
 import queue
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -25,8 +27,8 @@ from aiayn.model.transformer import Transformer
 WINDOW = 512
 """Lines for each worker that are looked at together, so that sentences of like length share a
 batch; at least twice as many."""
-PAUSE = 0.02
-"""Seconds without a new line after which a live pipe gets its answers."""
+PAUSE, PATIENCE = 0.02, 0.25
+"""Seconds without a new line, and since the first one, after which a live pipe gets answers."""
 USUAL_BEAM = 4
 SENTENCE_ENDS = (".", "!", "?", ";", ":")
 
@@ -293,12 +295,16 @@ def windows(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
     waiting: queue.Queue[list[Item] | BaseException | None] = queue.Queue(2 * most)
     threading.Thread(target=_read, args=(items, waiting.put), daemon=True).start()
     while isinstance(came := waiting.get(), list):
-        window = came
-        try:
-            while len(window) < most and isinstance(came := waiting.get(timeout=PAUSE), list):
+        window, begin = came, time.monotonic()
+        with suppress(queue.Empty):
+            while len(window) < most:
+                left = begin + PATIENCE - time.monotonic()
+                came = (
+                    waiting.get(timeout=min(PAUSE, left)) if left > 0 else waiting.get_nowait()
+                )
+                if not isinstance(came, list):
+                    break
                 window += came
-        except queue.Empty:
-            pass
         yield window
         if not isinstance(came, list):
             break

@@ -15,7 +15,7 @@ from aiayn.config import Config, differences, parse_interval
 from aiayn.data.batch import collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
-from aiayn.device import choose_precision, peak_memory
+from aiayn.device import allow_tf32, choose_precision, peak_memory
 from aiayn.errors import Diverged, UsageError
 from aiayn.model.transformer import Transformer
 from aiayn.training.average import average, last_checkpoints
@@ -31,6 +31,8 @@ from aiayn.training.validate import Score, Validation, validation_loss
 ScoreText = Callable[[Transformer, Ranks], Score]
 """Translates the validation text and returns its score, the same on every process."""
 
+PADDING = 1.1
+"""Tokens with padding for each without, about."""
 AFTER_DIVERGING = (
     "the last checkpoint is intact; lower optim.factor or raise optim.warmup in a new run,"
     " or use --precision float32"
@@ -85,6 +87,7 @@ def train(
     with join_ranks(device) as ranks, stop_on_signals(seconds) as stop:
         run = RunFolder(run_path)
         ranks.first_does(lambda: run.begin(config, data))
+        allow_tf32(ranks.device)
         dtype = choose_precision(config.train.precision, ranks.device)
         state = begin_or_resume(run, data, config, ranks, dtype, init_from)
         report = Report(run, config.train.steps, speaks=ranks.first, watch=watch)
@@ -168,12 +171,12 @@ def announce(t: Training) -> None:
     done = f"going on after update {place.step:,}" if place.step else "starting"
     t.report.say(f"{done}: {len(t.train):,} pairs, {parameters:,} parameters, {where}")
     batch, world = t.config.batch, t.ranks.world
-    pieces = -(-batch.tokens // batch.micro_tokens)
+    pieces = math.ceil(PADDING * batch.tokens / batch.micro_tokens)
     if pieces < world:
         t.report.say(
             f"{world - pieces} of {world} processes have nothing to do: an update of"
             f" {batch.tokens:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''};"
-            f" batch.micro_tokens={batch.tokens // world} shares it"
+            f" batch.micro_tokens={math.ceil(PADDING * batch.tokens / world)} shares it"
         )
 
 
@@ -234,7 +237,7 @@ def log(t: Training) -> None:
     if not t.pending:
         return
     place = t.state.place
-    losses = torch.stack([numbers for _, numbers in t.pending]).double().cpu()
+    losses = torch.stack([numbers for _, numbers in t.pending]).cpu().double()
     norm = float(losses[-1, 2])
     check_finite(t, losses)
     sums = losses[:, :2].sum(dim=0)

@@ -15,12 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from aiayn.device import elements_at_once
 from aiayn.model.linear import affine
 
 HALF_SCALE = 1024.0
 """In float16 the gradient of a rare token would vanish; products are taken this much larger."""
-LOGITS_AT_ONCE = 2**22
-"""Logits that exist at a time: 16 MB in float32, which stays near the processor."""
 
 
 class Loss(NamedTuple):
@@ -96,7 +95,7 @@ class _ProjectAndCompare(torch.autograd.Function):
         grad_output_WD = torch.zeros_like(output_WD) if wanted else None
         grad_bias_W = torch.zeros_like(bias_W) if wanted and bias_W is not None else None
         sums = torch.zeros(2, dtype=torch.float32, device=states_ND.device)
-        rows = max(1, LOGITS_AT_ONCE // output_WD.size(0))
+        rows = max(1, elements_at_once(states_ND.device) // output_WD.size(0))
         for start in range(0, gold_N.size(0), rows):
             piece = slice(start, start + rows)
             logits_NW = affine(states_ND[piece], output_WD, bias_W)

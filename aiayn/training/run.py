@@ -30,7 +30,7 @@ from aiayn.data.folder import DataFolder
 from aiayn.errors import DataError, UsageError
 
 MAY_CHANGE = ("train.", "decode.", "batch.micro_tokens")
-"""Settings that do not touch the weights: a run may go on with other ones."""
+"""Settings that a run may go on with other ones of: none is part of what is learned."""
 BUT_NOT = ("train.seed", "train.precision")
 
 

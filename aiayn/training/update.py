@@ -37,8 +37,7 @@ def run_update(state: TrainState, update: Update, ranks: Ranks, dtype: torch.dty
     ranks.sum(state.gradients)
     state.gradients.div_(update.target_tokens)
     norm = torch.linalg.vector_norm(state.gradients)
-    if state.scaler.is_enabled():
-        norm /= state.scaler.get_scale()
+    norm /= state.scaler.scale(torch.ones_like(norm))  # asking for the number would wait for it
     take_step(state)
     return torch.cat([losses, norm[None]])
 
@@ -47,7 +46,8 @@ def add_gradients(state: TrainState, pieces: list[Piece], dtype: torch.dtype) ->
     """Sum losses and gradients over pieces of work.
 
     When memory runs out, all pieces of that size are cut in two and the sum begun anew, because
-    the failed attempt may have left half a gradient behind; it is the same to rounding.
+    the failed attempt may have left half a gradient behind. It is the same sum over the same
+    tokens; only dropout draws anew for each half.
     """
     while True:
         pieces = [part for piece in pieces for part in cut_to_fit(piece, state.too_large)]
