@@ -13,7 +13,7 @@ from aiayn.data.batch import pad
 from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
-from aiayn.generation.prepare import Int8Linear, PackedLinear, load_models, prepare
+from aiayn.generation.prepare import Int8Linear, PackedLinear, load_models, plain, prepare
 from aiayn.generation.translate import Translator
 from aiayn.model.transformer import source_allowed
 
@@ -30,11 +30,6 @@ VARIANTS = [
     {"activation": "swish", "output_bias": True},
     {"attention_window": 4},
 ]
-
-
-def plain(linear: nn.Linear) -> nn.Linear:
-    """Return the layer as it is."""
-    return linear
 
 
 def outputs(model: nn.Module) -> list[torch.Tensor]:
@@ -58,7 +53,7 @@ def bytes_of(model: nn.Module) -> int:
 def test_a_prepared_network_computes_the_same(layer, variant):
     file = random_model(**variant)
     for found, wanted in zip(
-        outputs(prepare(file.build(), layer)), outputs(file.build()), strict=True
+        outputs(prepare(file.build(), plain, layer)), outputs(file.build()), strict=True
     ):
         torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
 
@@ -66,20 +61,22 @@ def test_a_prepared_network_computes_the_same(layer, variant):
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_a_prepared_network_holds_nothing_twice(variant):
     file = random_model(**variant)
-    assert bytes_of(prepare(file.build(), plain)) == bytes_of(file.build())
+    assert bytes_of(prepare(file.build())) == bytes_of(file.build())
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_8_bits_are_close_to_float32(variant):
     file = random_model(**variant)
     exact = outputs(file.build())
-    for found, wanted in zip(outputs(prepare(file.build(), Int8Linear)), exact, strict=True):
+    for found, wanted in zip(
+        outputs(prepare(file.build(), Int8Linear, Int8Linear)), exact, strict=True
+    ):
         assert 0 < (found - wanted).norm() < 0.05 * wanted.norm()
 
 
 @pytest.mark.parametrize("layer", [Int8Linear, PackedLinear])
 def test_every_linear_layer_is_replaced_and_its_plain_weights_are_gone(layer):
-    model = prepare(random_model().build(), layer)
+    model = prepare(random_model().build(), layer, layer)
     kinds = [type(m) for m in model.modules() if isinstance(m, nn.Linear | layer)]
     # Each of 2 layers: qkv, o and two of the network; q, kv and o more in the decoder.
     assert kinds.count(layer) == 2 * 4 + 2 * 7 + 1

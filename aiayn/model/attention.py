@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aiayn.model.linear import Linear, affine
 from aiayn.model.local import LONG, local_attention, neighbourhood
 
 
@@ -63,10 +62,10 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.dropout, self.window = heads, dropout, window
-        self.w_q = Linear(d_model, heads * d_k, bias=bias)
-        self.w_k = Linear(d_model, heads * d_k, bias=bias)
-        self.w_v = Linear(d_model, heads * d_v, bias=bias)
-        self.w_o = Linear(heads * d_v, d_model, bias=bias)
+        self.w_q = nn.Linear(d_model, heads * d_k, bias=bias)
+        self.w_k = nn.Linear(d_model, heads * d_k, bias=bias)
+        self.w_v = nn.Linear(d_model, heads * d_v, bias=bias)
+        self.w_o = nn.Linear(heads * d_v, d_model, bias=bias)
         self.reference = False
         self.weights_BHLM: Tensor | None = None
         self.reads_itself = reads_itself
@@ -129,7 +128,7 @@ class MultiHeadAttention(nn.Module):
         elif self.fused is not None:
             whole_BLD = self.fused(x_BLD)
         else:
-            whole_BLD = affine(x_BLD, *side_by_side(linears))
+            whole_BLD = F.linear(x_BLD, *side_by_side(linears))
         parts = torch.split(whole_BLD, widths, dim=-1)
         return [torch.unflatten(part, -1, (self.heads, -1)).transpose(1, 2) for part in parts]
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from aiayn.config import Activation
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.dropout import dropout
-from aiayn.model.linear import Linear
 
 LAYER_NORM_EPSILON = 1e-6
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu_, "swish": F.silu}
@@ -31,8 +30,8 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.w_1 = Linear(d_model, d_ff)
-        self.w_2 = Linear(d_ff, d_model)
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
         self.dropout = dropout
         for linear in (self.w_1, self.w_2):
             nn.init.xavier_uniform_(linear.weight)

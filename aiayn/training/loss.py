@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aiayn.device import elements_at_once
-from aiayn.model.linear import affine
 
 HALF_SCALE = 1024.0
 """In float16 the gradient of a rare token would vanish; products are taken this much larger."""
@@ -98,7 +97,7 @@ class _ProjectAndCompare(torch.autograd.Function):
         rows = max(1, elements_at_once(states_ND.device) // output_WD.size(0))
         for start in range(0, gold_N.size(0), rows):
             piece = slice(start, start + rows)
-            logits_NW = affine(states_ND[piece], output_WD, bias_W)
+            logits_NW = F.linear(states_ND[piece], output_WD, bias_W)
             loss, delta_NW = _compare(logits_NW, gold_N[piece], smoothing)
             sums += loss
             if grad_states_ND is not None and grad_output_WD is not None:
