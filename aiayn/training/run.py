@@ -7,6 +7,7 @@ checkpoints/step-00001000.pt ... last.pt previous.pt best.pt average.pt
 import hashlib
 import json
 import platform
+import shutil
 import sys
 import time
 from dataclasses import dataclass
@@ -56,7 +57,11 @@ class RunFolder:
         if self.path.is_file():
             raise UsageError(f"{self.path} is a file", fix="choose another folder with -o")
         if (self.path / "config.yaml").exists():
-            self._check_same_run(config, data_sha256)
+            if self._holds_weights():
+                self._check_same_run(config, data_sha256)
+            else:
+                # A start that failed: there is nothing to go on from, and nothing to lose.
+                shutil.rmtree(self.path / "vocab", ignore_errors=True)
         elif self.path.is_dir() and any(self.path.iterdir()):
             raise UsageError(
                 f"{self.path} is not empty and holds no run",
@@ -66,6 +71,9 @@ class RunFolder:
         data.codec.save(self.path / "vocab")
         self._write_provenance(data.path, data_sha256)
         write_bytes(self.path / "config.yaml", to_yaml(config).encode())
+
+    def _holds_weights(self) -> bool:
+        return any(self.path.glob("*.pt")) or bool(list_steps(self.path))
 
     def _check_same_run(self, config: Config, data_sha256: str) -> None:
         stored = read_yaml(self.path / "config.yaml", Config())

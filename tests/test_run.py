@@ -1,0 +1,42 @@
+"""The run folder: when it may be begun anew, and what it makes of damaged or foreign files."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from toy import TINY, make_data
+
+from aiayn.checkpoint import load_model
+
+COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
+
+
+@pytest.fixture
+def copied(trained, tmp_path) -> Path:
+    """A copy of a finished run, to be spoiled."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def test_a_start_that_failed_leaves_the_folder_to_other_settings_and_data(
+    data, tmp_path, aiayn
+):
+    run = tmp_path / "run"
+    other = make_data(tmp_path, shared=False)
+    line = (*COMMAND, "train.steps=1")
+    assert aiayn("train", other.path, "-o", run, *line, "model.d_model=15")[0] == 2
+    code, _, err = aiayn("train", data.path, "-o", run, *line, "model.d_model=16")
+    assert code == 0, err
+    assert load_model(run / "last.pt").config.model.d_model == 16
+    assert "d_model: 16" in (run / "config.yaml").read_text()
+    assert [path.name for path in (run / "vocab").glob("*.model")] == ["shared.model"]
+
+
+@pytest.mark.parametrize("kept", ["last.pt", "average.pt", "checkpoints/step-00000250.pt"])
+def test_a_folder_with_any_weights_is_kept_from_other_settings(copied, data, aiayn, kept):
+    for path in copied.rglob("*.pt"):
+        if path != copied / kept:
+            path.unlink()
+    code, _, err = aiayn("train", data.path, "-o", copied, *COMMAND)
+    assert code == 2
+    assert "holds a run with other settings" in err
+    assert (copied / kept).exists()
