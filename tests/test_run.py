@@ -7,6 +7,9 @@ import pytest
 from toy import TINY, make_data
 
 from aiayn.checkpoint import load_model
+from aiayn.data.inputs import ParallelText
+from aiayn.data.preprocess import preprocess
+from aiayn.data.settings import Settings
 
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
 
@@ -40,3 +43,17 @@ def test_a_folder_with_any_weights_is_kept_from_other_settings(copied, data, aia
     assert code == 2
     assert "holds a run with other settings" in err
     assert (copied / kept).exists()
+
+
+def test_a_validation_pair_with_too_many_tokens_is_told_at_the_start(data, tmp_path, aiayn):
+    text = ParallelText(data.path.parent / "train.source", data.path.parent / "train.target")
+    (tmp_path / "long").write_text("ba" + 19 * " ba" + "\n")
+    inputs = {"train": [text], "valid": [ParallelText(tmp_path / "long", tmp_path / "long")]}
+    folder = preprocess(inputs, tmp_path / "data", settings=Settings(vocab_size=320))
+    line = ("train", folder.path, "-o", tmp_path / "run", *COMMAND, "model.positions=learned")
+    code, _, err = aiayn(*line, "model.max_positions=12")
+    assert code == 3
+    assert "a validation pair has 21 tokens, and the model knows 12 positions" in err
+    assert not (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert "pass model.max_positions=21" in err
+    assert aiayn(*line, "model.max_positions=21", "train.steps=1")[0] == 0

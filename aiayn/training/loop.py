@@ -16,7 +16,7 @@ from aiayn.data.batch import collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
 from aiayn.device import allow_tf32, choose_precision, peak_memory
-from aiayn.errors import Diverged, UsageError
+from aiayn.errors import DataError, Diverged, UsageError
 from aiayn.model.transformer import Transformer
 from aiayn.training.average import average, last_checkpoints
 from aiayn.training.feed import Update, prepared_ahead, updates_from
@@ -101,6 +101,7 @@ def train(
                 report.say(f"up to date: {state.place.step:,} updates are done")
                 return
             announce(training)
+            check_lengths(training)
             rehearse(training)
             loop(training)
             finish(training)
@@ -178,6 +179,22 @@ def announce(t: Training) -> None:
             f" {batch.tokens:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''};"
             f" batch.micro_tokens={math.ceil(PADDING * batch.tokens / world)} shares it"
         )
+
+
+def check_lengths(t: Training) -> None:
+    """Refuse pairs that have more tokens than a model with learned positions knows."""
+    limit = t.state.model.longest
+    for name, corpus in (("training", t.train), ("validation", t.valid)):
+        if limit is None or corpus is None:
+            continue
+        longest = max(int(corpus.source_lengths.max()), int(corpus.target_lengths.max()))
+        if longest > limit:
+            raise DataError(
+                f"a {name} pair has {longest:,} tokens, and the model knows {limit:,}"
+                " positions",
+                fix=f"pass model.max_positions={longest} or model.positions=sinusoidal, or"
+                " preprocess without the long pairs",
+            )
 
 
 def rehearse(t: Training) -> None:
