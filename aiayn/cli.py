@@ -38,6 +38,8 @@ MEANT = {
 }
 """What other toolkits call a command of ours."""
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
 
 class Commands(TyperGroup):
     """The commands by name; another name is answered with the one that was probably meant."""
@@ -107,26 +109,45 @@ def options(
     """Take the options that come before a command; --version acts on its own."""
 
 
-def main() -> None:
-    """Run a command; an error that the user can act on is printed without a traceback."""
-    # Before torch loads: threads that wait for one another spin for some microseconds and then
-    # sleep. Spinning for long is slow when something else wants a core, and sleeping at once is
-    # slow when nothing does.
+def _explain(problem: OSError) -> UsageError | None:
+    """Say in our words what the system said about a path; what names no path is a bug."""
+    reason = problem.strerror or ""
+    if problem.errno in NO_SPACE:
+        return UsageError(reason, fix="free some space, then run it again")
+    if not isinstance(problem.filename, str | bytes):
+        return None
+    return UsageError(
+        f"{os.fsdecode(problem.filename)}: {reason[:1].lower()}{reason[1:]}",
+        fix="check the path and its permissions, or choose another place",
+    )
+
+
+def _prepare() -> None:
+    """Set what has to be set before anything is loaded or written."""
+    # Threads that wait for one another spin for some microseconds and then sleep. Spinning for
+    # long is slow when something else wants a core, and sleeping at once is slow when nothing
+    # does.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
+
+
+def main() -> None:
+    """Run a command; an error that the user can act on is printed without a traceback."""
+    _prepare()
     try:
         app()
     except OSError as problem:
-        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+        explained = _explain(problem)
+        if explained is None:
             raise
-        console.fail(
-            UsageError(f"{problem.strerror}", fix="free some space, then run it again")
-        )
-        # What is still in the buffer cannot be written either.
-        os._exit(UsageError.exit_code)
+        console.fail(explained)
+        if problem.errno in NO_SPACE:
+            # What is still in the buffer cannot be written either.
+            os._exit(UsageError.exit_code)
+        sys.exit(UsageError.exit_code)
     except AiaynError as error:
         # Processes that stop together say so once.
         if not isinstance(error, Stopped) or os.environ.get("RANK", "0") == "0":

@@ -75,7 +75,7 @@ def _next_window(source: Iterator[list[Line]], company: Company) -> list[Line]:
     """Return the lines that come next; if they cannot be read, the others may end."""
     try:
         window = next(source, [])
-    except (DataError, UsageError):
+    except (DataError, UsageError, OSError):
         company.tell([])
         raise
     return company.tell(window)

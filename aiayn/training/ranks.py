@@ -22,7 +22,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from aiayn.device import choose_device, prepare_device
-from aiayn.errors import AiaynError
+from aiayn.errors import AiaynError, UsageError
 
 SECONDS_BETWEEN_ANSWERS = 0.01
 
@@ -71,13 +71,13 @@ class Ranks:
 
     def first_does(self, action: Callable[[], None]) -> None:
         """Let the first process do what the others wait for; if it fails, all of them end."""
-        problem = None
+        problem: AiaynError | OSError | None = None
         if self.first:
             try:
                 action()
-            except AiaynError as error:
+            except (AiaynError, OSError) as error:
                 problem = error
-        code = self.agree(problem.exit_code if problem else 0)
+        code = self.agree(getattr(problem, "exit_code", UsageError.exit_code) if problem else 0)
         if problem:
             raise problem
         if code:
