@@ -131,7 +131,8 @@ def _prepare() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
+            # A file name may hold bytes that are not UTF-8; escaped, it is valid JSON, too.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def main() -> None:

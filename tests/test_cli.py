@@ -1,11 +1,18 @@
 """The program as a whole: what the system refuses, odd names and closed streams."""
 
+import json
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
+from toy import TINY
 
 LONG = 300 * "x"
 EXPORT = "export TRAINED --to huggingface -o /proc/exp"
+ODD = "caf\udce9"
+"""What Python makes of the bytes caf\\xe9, a name in Latin-1."""
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="others refuse such names")
 PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="nobody may write to /proc")
 
 
@@ -35,3 +42,33 @@ def test_a_path_that_the_system_refuses_is_a_usage_error(
     assert (code, out) == (2, "")
     assert f"error: {message}" in err
     assert "fix: " in err
+
+
+def test_a_name_that_is_not_utf_8_is_escaped_in_a_message(aiayn):
+    code, out, err = aiayn("score", f"{ODD}.de")
+    assert (code, out) == (2, "")
+    assert r"error: caf\udce9.de does not exist" in err
+
+
+@LINUX
+def test_files_and_folders_may_have_names_that_are_not_utf_8(
+    aiayn, data, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for side in ("source", "target"):
+        shutil.copy(data.path.parent / f"train.{side}", f"{ODD}.{side}")
+    text = (f"{ODD}.source", f"{ODD}.target")
+    line = ("preprocess", *text, "--valid", *text, "--vocab-size", 320, "--max-length", 6)
+    line = (*line, "--dropped", f"{ODD}.tsv", "-o", f"{ODD}.data")
+    assert aiayn(*line)[0] == 0
+    code, _, err = aiayn(*line)
+    assert (code, r"caf\udce9.data is up to date" in err) == (0, True)
+    assert b"caf\xe9.source" in Path(f"{ODD}.tsv").read_bytes()
+    line = ("train", f"{ODD}.data", "-o", f"{ODD}.run", "--preset", "tiny", *TINY)
+    assert aiayn(*line, "--device", "cpu", "train.valid_every=0")[0] == 0
+    code, out, _ = aiayn("info", f"{ODD}.data", f"{ODD}.run", "--json")
+    found = json.loads(out)
+    assert (code, found[0]["data"], found[1]["run"]) == (0, f"{ODD}.data", f"{ODD}.run")
+    line = ("generate", f"{ODD}.run", "-i", f"{ODD}.source", "-o", f"{ODD}.hyp", "--greedy")
+    assert aiayn(*line)[0] == 0
+    assert aiayn("score", f"{ODD}.target", "-i", f"{ODD}.hyp")[0] == 0

@@ -81,8 +81,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON document whole, for people to read too."""
-    write_bytes(path, (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode())
+    """Write a JSON document whole, for people to read too.
+
+    Bytes of a file name that are not UTF-8 become JSON's escapes, and come back as they were.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def _write(
         for encoded in results:
             blocks += 1
             shard.write(encoded.ids, encoded.lengths)
-            dropped.write(encoded.dropped.encode())
+            dropped.write(encoded.dropped.encode(errors="surrogateescape"))
             for file, text in zip(texts.values(), encoded.texts, strict=False):
                 file.write(text.encode())
             counts.add(encoded.counts)

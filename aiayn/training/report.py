@@ -61,7 +61,10 @@ class Report:
         self.bar: Progress | None = None
         self.task: TaskID | None = None
         if speaks:
-            self.files = [path.open("a", encoding="utf-8") for path in (run.metrics, run.log)]
+            self.files = [
+                path.open("a", encoding="utf-8", errors="backslashreplace")
+                for path in (run.metrics, run.log)
+            ]
         if speaks and console.stderr.is_terminal:
             columns = (BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn())
             self.bar = Progress(*columns, console=console.stderr)
