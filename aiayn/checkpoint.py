@@ -41,6 +41,11 @@ UNREADABLE = (
 )
 """What opening a torn, damaged or foreign file may raise."""
 
+ANOTHER_CHECKPOINT = (
+    "give a run folder or a .pt file that aiayn wrote; if this is one, use another checkpoint"
+    " of its run"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFile:
@@ -100,19 +105,29 @@ def load_model(path: Path) -> ModelFile:
             f"{path} is not a model file of aiayn",
             fix="give a run folder, or a .pt file that `aiayn train` or `average` wrote",
         )
-    if content["version"] > VERSION:
-        raise DataError(
-            f"{path} has format version {content['version']}, and this aiayn reads {VERSION}",
-            fix="install a newer aiayn",
+    try:
+        if int(content["version"]) > VERSION:
+            raise DataError(
+                f"{path} has format version {content['version']}, and this aiayn reads"
+                f" {VERSION}",
+                fix="install a newer aiayn",
+            )
+        return ModelFile(
+            config=from_settings(content["config"]),
+            codec=Codec.from_state(content["codec"]),
+            weights=dict(content["weights"]),
+            step=int(content["step"]),
+            history=dict(content["history"]),
+            training=dict(content["training"]),
         )
-    return ModelFile(
-        config=from_settings(content["config"]),
-        codec=Codec.from_state(content["codec"]),
-        weights=content["weights"],
-        step=content["step"],
-        history=content["history"],
-        training=content["training"],
-    )
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, UsageError) as found:
+        raise DataError(
+            f"{path} does not hold a whole model: {_reason(found)}", fix=ANOTHER_CHECKPOINT
+        ) from None
+
+
+def _reason(problem: Exception) -> str:
+    return f"there is no {problem}" if isinstance(problem, KeyError) else str(problem)
 
 
 def _read(path: Path) -> Any:
@@ -126,11 +141,7 @@ def _read(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE:
         pass
-    raise DataError(
-        f"{path} is damaged or is not a model file",
-        fix="give a run folder or a .pt file that aiayn wrote; if this is one, use another"
-        " checkpoint of its run",
-    )
+    raise DataError(f"{path} is damaged or is not a model file", fix=ANOTHER_CHECKPOINT)
 
 
 def find_model(path: Path) -> Path:

@@ -130,6 +130,22 @@ def test_a_file_of_a_newer_version_says_so(path):
     assert "newer aiayn" in problem.fix
 
 
+def test_a_file_with_our_format_and_nothing_else_is_refused(tmp_path):
+    torch.save({"format": "aiayn model"}, tmp_path / "model.pt")
+    assert (
+        "does not hold a whole model: there is no 'version'"
+        in refusal(tmp_path / "model.pt").message
+    )
+
+
+@pytest.mark.parametrize("part", ["version", "config", "codec", "weights", "step", "training"])
+@pytest.mark.parametrize("found", [None, "text", [3]])
+def test_a_file_with_a_part_that_is_something_else_is_refused(path, part, found):
+    content = torch.load(path, weights_only=True)
+    torch.save(content | {part: found}, path)
+    assert "does not hold a whole model" in refusal(path).message
+
+
 class Bomb:
     """Writes a file when it is unpickled by something that runs what it reads."""
 

@@ -57,3 +57,41 @@ def test_a_validation_pair_with_too_many_tokens_is_told_at_the_start(data, tmp_p
     assert not (tmp_path / "run" / "metrics.jsonl").read_text()
     assert "pass model.max_positions=21" in err
     assert aiayn(*line, "model.max_positions=21", "train.steps=1")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["train", "info"])
+def test_a_last_checkpoint_of_weights_only_is_replaced_by_the_one_before(
+    copied, data, aiayn, command
+):
+    shutil.copy(copied / "average.pt", copied / "last.pt")
+    options = ("-o", copied, "--config", copied / "config.yaml") if command == "train" else ()
+    code, _, err = aiayn(command, data.path if options else copied, *options)
+    assert code == 0, err
+    assert "last.pt holds weights, and not all that going on with a run needs" in err
+    assert "falling back" in err
+
+
+@pytest.mark.parametrize("command", ["train", "info"])
+def test_a_run_with_checkpoints_of_weights_only_is_refused(copied, data, aiayn, command):
+    (copied / "previous.pt").unlink()
+    shutil.copy(copied / "average.pt", copied / "last.pt")
+    options = ("-o", copied, "--config", copied / "config.yaml") if command == "train" else ()
+    code, _, err = aiayn(command, data.path if options else copied, *options)
+    assert code == 3
+    assert f"error: {copied / 'last.pt'} holds weights" in err
+    assert "fix: put back" in err
+
+
+@pytest.mark.parametrize("line", [b'{"step": 3, "lo', b"[3]", b'{"loss": 2}', b"\xff", b""])
+def test_a_line_of_metrics_that_is_damaged_is_named_and_train_drops_it(
+    copied, data, aiayn, line
+):
+    path = copied / "metrics.jsonl"
+    before = path.read_bytes()
+    path.write_bytes(line + b"\n" + before)
+    code, _, err = aiayn("info", copied)
+    assert code == 3
+    assert f"error: {path}, line 1 is not what `aiayn train` writes there" in err
+    options = ("-o", copied, "--config", copied / "config.yaml")
+    assert aiayn("train", data.path, *options)[0] == 0
+    assert path.read_bytes() == before

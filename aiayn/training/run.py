@@ -29,6 +29,7 @@ from aiayn.config import Config, differences, parse_keep, read_yaml, to_yaml
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.folder import DataFolder
 from aiayn.errors import DataError, UsageError
+from aiayn.training.state import require_whole
 
 MAY_CHANGE = ("train.", "decode.", "batch.micro_tokens")
 """Settings that a run may go on with other ones of: none is part of what is learned."""
@@ -121,7 +122,9 @@ class RunFolder:
         for name in ("last.pt", "previous.pt"):
             if (self.path / name).exists():
                 try:
-                    return load_model(self.path / name)
+                    found = load_model(self.path / name)
+                    require_whole(found, self.path / name)
+                    return found
                 except DataError as problem:
                     console.warn(f"{problem.message}; falling back to the checkpoint before it")
                     problems.append(problem)
@@ -135,9 +138,9 @@ class RunFolder:
             if number > step:
                 path.unlink()
         if self.metrics.exists():
-            lines = self.metrics.read_text().split("\n")
-            kept = [line for line in lines if line.endswith("}") and _step_of(line) <= step]
-            write_bytes(self.metrics, "".join(f"{line}\n" for line in kept).encode())
+            lines = self.metrics.read_bytes().split(b"\n")
+            kept = [line for line in lines if (row := _parsed(line)) and row["step"] <= step]
+            write_bytes(self.metrics, b"".join(line + b"\n" for line in kept))
 
     def save_last(self, model: ModelFile) -> None:
         """Write last.pt; the one before stays as previous.pt."""
@@ -173,7 +176,15 @@ class RunFolder:
         if not self.metrics.exists():
             return []
         # What follows the last line feed is nothing, or a line that a kill has cut short.
-        return [json.loads(line) for line in self.metrics.read_text().split("\n")[:-1]]
+        lines = self.metrics.read_bytes().split(b"\n")[:-1]
+        rows = [row for row in map(_parsed, lines) if row is not None]
+        if len(rows) < len(lines):
+            number = next(n for n, line in enumerate(lines, start=1) if _parsed(line) is None)
+            raise DataError(
+                f"{self.metrics}, line {number} is not what `aiayn train` writes there",
+                fix="delete the line, or run the same aiayn train command again, which does",
+            )
+        return rows
 
 
 def quality_of(valid: dict[str, float]) -> float:
@@ -188,8 +199,10 @@ def fingerprint(data: DataFolder) -> str:
     return hashlib.sha256(" ".join([*shards, data.codec.fingerprint]).encode()).hexdigest()
 
 
-def _step_of(line: str) -> int:
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """Return what a line of metrics.jsonl says; None: it is damaged."""
     try:
-        return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
-        return sys.maxsize
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("step"), int) else None

@@ -1,6 +1,7 @@
 """What training changes and a checkpoint holds: loading it and going on is the same run."""
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from aiayn.checkpoint import ModelFile, build_model
 from aiayn.config import Config, OptimConfig
 from aiayn.data.codec import Codec
+from aiayn.errors import DataError
 from aiayn.model.transformer import Transformer
 from aiayn.training.ranks import flatten_gradients
 
@@ -70,6 +72,19 @@ class TrainState:
         self.optimizer.load_state_dict(file.training["optimizer"])
         self.scaler.load_state_dict(file.training["scaler"])
         self.place = Place(**file.training["place"])
+
+
+def require_whole(file: ModelFile, path: Path) -> None:
+    """Refuse a checkpoint that does not hold what `restore` needs."""
+    try:
+        place, _, _ = (file.training[name] for name in ("place", "optimizer", "scaler"))
+        Place(**place)
+    except (KeyError, TypeError):
+        raise DataError(
+            f"{path} holds weights, and not all that going on with a run needs",
+            fix="put back the run's own last.pt or previous.pt; --init-from MODEL begins"
+            " another run with the weights of a model",
+        ) from None
 
 
 def fresh_state(
