@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from toy import TINY, make_data
 
 from aiayn.checkpoint import load_model
@@ -95,3 +96,15 @@ def test_a_line_of_metrics_that_is_damaged_is_named_and_train_drops_it(
     options = ("-o", copied, "--config", copied / "config.yaml")
     assert aiayn("train", data.path, *options)[0] == 0
     assert path.read_bytes() == before
+
+
+def test_a_run_with_a_single_checkpoint_has_an_average_and_is_up_to_date_then(
+    data, tmp_path, aiayn
+):
+    line = ("train", data.path, "-o", tmp_path / "run", *COMMAND, "--steps", 3)
+    assert aiayn(*line)[0] == 0
+    average, last = (load_model(tmp_path / "run" / name) for name in ("average.pt", "last.pt"))
+    assert average.history == {"averaged_steps": [3]}
+    assert all(torch.equal(average.weights[name], last.weights[name]) for name in last.weights)
+    code, _, err = aiayn(*line)
+    assert (code, "up to date: 3 updates" in err) == (0, True)

@@ -356,7 +356,9 @@ def finish(t: Training) -> None:
     place = t.state.place
     t.report.say(f"done: {place.step:,} updates, {place.target_tokens:,} target tokens")
     count = min(t.config.train.average, len(list_steps(t.run.path)))
-    if t.ranks.first and count > 1:
+    # One checkpoint, of a short run, is an average, too: whoever waits for the file finds it.
+    if t.ranks.first and t.config.train.average > 1 and count:
         averaged = average(last_checkpoints(t.run.path, count))
         save_model(t.run.path / "average.pt", averaged)
-        t.report.say(f"averaged the last {count} checkpoints into {t.run.path / 'average.pt'}")
+        which = f"last {count} checkpoints" if count > 1 else "only checkpoint"
+        t.report.say(f"averaged the {which} into {t.run.path / 'average.pt'}")
