@@ -28,7 +28,7 @@ VERSION = 1
 
 CHECKPOINTS = "checkpoints"
 BY_DEFAULT = ("average.pt", "best.pt", "last.pt")
-"""Which file of a run folder stands for the run, the first that is there."""
+"""Which file of a run folder stands for the run: the first that is there and not outdated."""
 
 UNREADABLE = (
     zipfile.BadZipFile,
@@ -149,12 +149,30 @@ def find_model(path: Path) -> Path:
     if not path.is_dir():
         return path
     for name in BY_DEFAULT:
-        if (path / name).exists():
+        if (path / name).exists() and (name != "average.pt" or has_current_average(path)):
             return path / name
     raise UsageError(
         f"{path} holds no model: none of {', '.join(BY_DEFAULT)} is there",
         fix="give the folder that `aiayn train -o` wrote, or a model file",
     )
+
+
+def has_current_average(run: Path) -> bool:
+    """Tell whether the average of a run is not one of fewer updates than it has by now."""
+    average, last = run / "average.pt", run / "last.pt"
+    if not (average.exists() and last.exists()):
+        return average.exists()
+    if average.stat().st_mtime_ns >= last.stat().st_mtime_ns:
+        return True
+    # A copy of a folder may have other times.
+    try:
+        steps = [
+            torch.load(path, map_location="cpu", weights_only=True, mmap=True)["step"]
+            for path in (average, last)
+        ]
+    except (*UNREADABLE, KeyError, TypeError):
+        return False
+    return bool(steps[0] == steps[1])
 
 
 def step_path(run: Path, step: int) -> Path:

@@ -1,5 +1,6 @@
 """Model files: whole or refused, with a way out, and nothing in them is ever run."""
 
+import os
 import pickle
 import shutil
 from dataclasses import replace
@@ -180,6 +181,25 @@ def test_a_folder_stands_for_its_average_then_its_best_then_its_last_model(tmp_p
     for name in ("last.pt", "best.pt", "average.pt"):
         (tmp_path / name).touch()
         assert find_model(tmp_path) == tmp_path / name
+
+
+def test_an_average_of_fewer_updates_than_the_last_model_has_does_not_stand_for_a_run(
+    model, tmp_path
+):
+    save_model(tmp_path / "average.pt", model)
+    (tmp_path / "best.pt").touch()
+    save_model(tmp_path / "last.pt", replace(model, step=8))
+    os.utime(tmp_path / "average.pt", (1, 1))
+    assert find_model(tmp_path) == tmp_path / "best.pt"
+    (tmp_path / "best.pt").unlink()
+    assert find_model(tmp_path) == tmp_path / "last.pt"
+
+
+def test_an_average_stands_for_a_run_whatever_times_copying_has_left(model, tmp_path):
+    for name in ("average.pt", "best.pt", "last.pt"):
+        save_model(tmp_path / name, model)
+    os.utime(tmp_path / "average.pt", (1, 1))
+    assert find_model(tmp_path) == tmp_path / "average.pt"
 
 
 def test_a_model_file_stands_for_itself(tmp_path):

@@ -108,3 +108,11 @@ def test_a_run_with_a_single_checkpoint_has_an_average_and_is_up_to_date_then(
     assert all(torch.equal(average.weights[name], last.weights[name]) for name in last.weights)
     code, _, err = aiayn(*line)
     assert (code, "up to date: 3 updates" in err) == (0, True)
+
+
+def test_a_run_that_is_extended_and_stopped_is_no_longer_its_old_average(copied, data, aiayn):
+    line = ("train", data.path, "-o", copied, "--config", copied / "config.yaml")
+    code, _, err = aiayn(*line, "train.steps=100000", "--time-limit", "1s")
+    assert code == 75, err
+    code, _, err = aiayn("generate", copied, "--greedy", stdin=b"ba\n")
+    assert (code, f"model: {copied / 'best.pt'}" in err) == (0, True)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aiayn.checkpoint import ModelFile, list_steps, save_model
+from aiayn.checkpoint import ModelFile, has_current_average, list_steps, save_model
 from aiayn.config import Config, differences, parse_interval
 from aiayn.data.batch import collate
 from aiayn.data.folder import DataFolder
@@ -157,11 +157,7 @@ def is_finished(t: Training) -> bool:
     """Tell whether there is nothing left to do, averaging included."""
     if t.state.place.step < t.config.train.steps and not out_of_patience(t):
         return False
-    averaged, last = t.run.path / "average.pt", t.run.path / "last.pt"
-    if t.config.train.average == 1 or not last.exists():
-        return True
-    # An average that is older than the last checkpoint is one of fewer updates.
-    return averaged.exists() and averaged.stat().st_mtime_ns >= last.stat().st_mtime_ns
+    return t.config.train.average == 1 or has_current_average(t.run.path)
 
 
 def announce(t: Training) -> None:
