@@ -121,21 +121,27 @@ def score(
 ) -> None:
     """Score translations or parses: the number, and the signature that says which number."""
     band = parse_band(expect) if expect else None
+    text = {"-t": test_set, "-l": languages, "-m": metrics}
+    numbers = {"--ci": ci, "--vs": vs, "--by-length": by_length, "--paper": paper}
+    choices = {"--compound": compound is not None, "--pretokenized": pretokenized}
     if model is not None:
+        others = {"-i": hypothesis != STDIN, "--trees": trees, "--evalb-params": evalb_params}
+        strangers: dict[str, object] = {**text, **numbers, **choices, **others}
+        _refuse("--model does not go with", strangers, fix="leave one of them out")
         scores = _score_by_model(
             model, references or [], device, tokens=tokens, as_json=as_json
         )
         if band is not None:
             band.check(scores[0])
         return
+    needed = {"--tokens": tokens, "--device": device != "auto"}
+    _refuse("--model is needed for", needed, fix="add --model")
     buckets: list[Bucket] = []
     if not paper:
-        choices = {"--compound": compound is not None, "--pretokenized": pretokenized}
         _refuse("--paper is needed for", choices, fix="add --paper")
     if trees is not None:
-        text = {"REF": references, "-t": test_set, "-l": languages, "-m": metrics}
-        numbers = {"--ci": ci, "--vs": vs, "--by-length": by_length, "--paper": paper}
-        _refuse("--trees does not go with", {**text, **numbers}, fix="leave one of them out")
+        strangers = {"REF": references, **text, **numbers}
+        _refuse("--trees does not go with", strangers, fix="leave one of them out")
         scores = _score_trees(hypothesis, trees, evalb_params)
     else:
         _refuse("--trees is needed for", {"--evalb-params": evalb_params}, fix="add --trees")
