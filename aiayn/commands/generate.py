@@ -31,6 +31,8 @@ EXAMPLES = (
 )
 
 STDOUT = Path("-")
+SMALLEST = 1e-6
+"""Below this temperature, logits leave the range of float32."""
 
 _text = partial(typer.Option, metavar="FILE")
 _search = partial(typer.Option, rich_help_panel="Search", show_default="the model's")
@@ -228,11 +230,11 @@ class Options:
             raise UsageError(
                 "--top-k, --top-p and --temperature are for sampling", fix="pass --sample, too"
             )
-        if not (0 < self.temperature < math.inf and self.top_p > 0):
+        if not (SMALLEST <= self.temperature < math.inf and self.top_p >= SMALLEST):
             raise UsageError(
                 f"--temperature {self.temperature:g} --top-p {self.top_p:g} leave nothing to"
                 " draw from",
-                fix="give numbers above 0; --greedy takes the most probable token",
+                fix=f"give {SMALLEST:g} or more; --greedy takes the most probable token",
             )
         self._check_files()
 
