@@ -139,6 +139,8 @@ def main() -> None:
     """Run a command; an error that the user can act on is printed without a traceback."""
     _prepare()
     try:
+        if sys.stdout is None:
+            raise UsageError("standard output is closed", fix="send it to a file or /dev/null")
         app()
     except OSError as problem:
         explained = _explain(problem)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -42,8 +43,13 @@ class _Console(Console):
         raise SystemExit(CLOSED_PIPE)
 
 
-stdout = _Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
-stderr = _Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDE)
+def _width(stream: TextIO | None) -> int | None:
+    """Return None, the terminal's own, for a terminal; a stream that is closed is None."""
+    return None if stream is not None and stream.isatty() else WIDE
+
+
+stdout = _Console(highlight=False, width=_width(sys.stdout))
+stderr = _Console(stderr=True, highlight=False, width=_width(sys.stderr))
 
 
 def result(text: str) -> None:

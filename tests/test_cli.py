@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -72,3 +73,19 @@ def test_files_and_folders_may_have_names_that_are_not_utf_8(
     line = ("generate", f"{ODD}.run", "-i", f"{ODD}.source", "-o", f"{ODD}.hyp", "--greedy")
     assert aiayn(*line)[0] == 0
     assert aiayn("score", f"{ODD}.target", "-i", f"{ODD}.hyp")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("closing", "code", "said"),
+    [(">&-", 2, "error: standard output is closed"), ("2>&-", 0, ""), ("<&-", 0, "")],
+)
+def test_a_stream_that_is_closed_gives_no_traceback(closing, code, said):
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m aiayn info --preset tiny {closing}', sys.executable],
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == code
+    assert ("optim.warmup" in done.stdout) == (code == 0)
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr
