@@ -1,7 +1,8 @@
 """Lines in, translations out: one each, in order, the same in any company, at once."""
 
 import threading
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from toy import sentences, tiny_config, translation
 
 from aiayn.checkpoint import build_model, find_model, load_model
 from aiayn.data.vocabulary import EOS
+from aiayn.errors import MemoryTooSmall
 from aiayn.generation import translate
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translate import Output, Translator, cut, windows
@@ -126,6 +128,45 @@ def test_what_goes_wrong_while_reading_comes_after_the_lines_before_it(translato
     assert next(answers).pieces == 1
     with pytest.raises(ValueError, match="the disk is gone"):
         next(answers)
+
+
+@dataclass(frozen=True)
+class SmallMemory:
+    """A search for which only so many sentences fit in memory at once."""
+
+    rows: int
+    kind: type[Exception] = torch.OutOfMemoryError
+    width: int = 4
+
+    def __call__(self, step, tasks, device):
+        if len(tasks) > self.rows:
+            raise self.kind("DefaultCPUAllocator: can't allocate memory")
+        return BeamSearch()(step, tasks, device)
+
+
+@pytest.mark.parametrize("kind", [torch.OutOfMemoryError, RuntimeError, MemoryError])
+def test_a_batch_that_does_not_fit_in_memory_is_searched_in_halves(translator, kind):
+    lines = sentences(30, seed=8)
+    small = replace(translator, search=SmallMemory(4, kind))
+    assert texts(small, lines) == texts(translator, lines)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_sentence_that_does_not_fit_in_memory_by_itself_is_told(translator, workers):
+    small = replace(translator, search=SmallMemory(0), workers=workers, batch_tokens=1)
+    with (
+        closing(small),
+        pytest.raises(MemoryTooSmall, match="of 3 tokens does not fit") as told,
+    ):
+        texts(small, ["ba be", "ba be"])
+    assert "--beam" in told.value.fix
+    assert "--batch-tokens" in told.value.fix
+
+
+def test_another_error_of_the_search_is_not_taken_for_a_lack_of_memory(translator):
+    broken = replace(translator, search=SmallMemory(0, ValueError))
+    with pytest.raises(ValueError, match="allocate"):
+        texts(broken, ["ba"])
 
 
 def spell(ids):

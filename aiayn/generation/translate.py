@@ -18,7 +18,8 @@ from aiayn.data.codec import Codec
 from aiayn.data.trees import delinearize, write
 from aiayn.data.vocabulary import EOS, SPACE
 from aiayn.data.workers import Workers
-from aiayn.errors import DataError
+from aiayn.device import free_memory, is_out_of_memory
+from aiayn.errors import DataError, MemoryTooSmall
 from aiayn.generation.align import Alignment, Pair, align, join_alignments
 from aiayn.generation.decoder import CachedDecoder, Ensemble
 from aiayn.generation.search import BeamSearch, Hypothesis, Search, Step, Task, round_up
@@ -251,8 +252,27 @@ class Translator:
             order = order[rows:]
         return batches
 
-    @torch.inference_mode()
     def _search(self, work: list[Piece]) -> list[list[Hypothesis]]:
+        """Search at once, or half by half where memory does not suffice."""
+        try:
+            return self._search_at_once(work)
+        except (RuntimeError, MemoryError) as problem:
+            if not is_out_of_memory(problem):
+                raise
+        # Not above: while the exception is alive, so is what the failed attempt has computed.
+        free_memory(self.device)
+        if len(work) == 1:
+            raise MemoryTooSmall(
+                f"a sentence of {len(work[0].source):,} tokens does not fit in memory by itself"
+                f" with {self.search.width} hypotheses",
+                fix="pass a smaller --beam; or smaller --threads and --batch-tokens, for what"
+                " is searched beside it",
+            )
+        half = len(work) // 2
+        return self._search(work[:half]) + self._search(work[half:])
+
+    @torch.inference_mode()
+    def _search_at_once(self, work: list[Piece]) -> list[list[Hypothesis]]:
         source_BS = pad([piece.source for piece in work]).to(self.device)
         steps: list[Step] = [CachedDecoder(model, source_BS) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
