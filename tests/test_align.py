@@ -85,6 +85,11 @@ def test_pieces_of_a_line_count_on_from_one_another():
     assert join_alignments([]) == []
 
 
+def test_words_that_every_piece_begins_with_are_those_of_the_line():
+    pieces = [Aligned([(1, 0), (0, 1)], 3, 2), Aligned([(0, 0), (1, 1)], 2, 2)]
+    assert join_alignments(pieces, again=1) == [(1, 0), (0, 1), (0, 2), (3, 3)]
+
+
 @pytest.fixture(scope="module")
 def translator(trained):
     file = load_model(find_model(trained))

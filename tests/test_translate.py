@@ -6,9 +6,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from random_models import vocabulary
 from toy import sentences, tiny_config, translation
 
 from aiayn.checkpoint import build_model, find_model, load_model
+from aiayn.data.codec import Codec
+from aiayn.data.settings import CodecSettings
+from aiayn.data.tabled import TabledVocabulary
 from aiayn.data.vocabulary import EOS
 from aiayn.errors import MemoryTooSmall
 from aiayn.generation import translate
@@ -94,6 +98,22 @@ def test_a_line_with_more_tokens_than_positions_is_translated_in_pieces(untraine
     (found,) = untrained.translate(["ba " * 40])
     assert found.pieces == 4
     assert found.text
+
+
+def test_every_piece_of_a_long_line_begins_with_the_language_of_the_line():
+    plain = vocabulary()
+    table = ("<pad>", "</s>", "<unk>", ">>fra<<", *plain.pieces(range(3, len(plain))))
+    side = TabledVocabulary(plain.model_bytes, "bpe", table)
+    codec = Codec(side, side, CodecSettings())
+    model = build_model(tiny_config(), codec).eval()
+    translator = Translator([model], codec, BeamSearch(beam=1), longest=6)
+    line = ">>fra<<ba be bi bo bu da de di do"
+    (found,) = translator.translate([line])
+    sources = [source for source, _ in found.outputs[0].pairs]
+    language, *words = side.encode(line)
+    assert side.pieces([language]) == [">>fra<<"]
+    assert [(len(source) <= 6, source[0]) for source in sources] == 3 * [(True, language)]
+    assert [i for source in sources for i in source[1:-1]] == words
 
 
 def test_an_output_has_at_most_so_many_more_tokens_than_the_input(untrained):

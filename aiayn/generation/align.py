@@ -91,18 +91,22 @@ def align_words(codec: Codec, pair: Pair, weights_TS: NDArray[np.float32]) -> Al
     return Aligned(links, by_word.shape[1], by_word.shape[0])
 
 
-def join_alignments(pieces: Iterable[Aligned]) -> Alignment:
-    """Return the alignment of a line that was translated in pieces."""
+def join_alignments(pieces: Iterable[Aligned], again: int = 0) -> Alignment:
+    """Return the alignment of a line that was translated in pieces.
+
+    Args:
+        pieces: The parts, in order.
+        again: Source words at the start of the first piece that the others begin with again.
+    """
     links: Alignment = []
     source_start = target_start = 0
     for piece in pieces:
         links += [
-            (source + source_start, target + target_start) for source, target in piece.links
+            (source if source < again else source + source_start, target + target_start)
+            for source, target in piece.links
         ]
-        source_start, target_start = (
-            source_start + piece.source_words,
-            target_start + piece.target_words,
-        )
+        source_start += piece.source_words - again
+        target_start += piece.target_words
     return links
 
 

@@ -15,6 +15,7 @@ import torch
 
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
+from aiayn.data.tabled import LANGUAGE
 from aiayn.data.trees import delinearize, write
 from aiayn.data.vocabulary import EOS, SPACE
 from aiayn.data.workers import Workers
@@ -141,7 +142,15 @@ class Translator:
 
     def _cut(self, ids: list[int]) -> list[list[int]]:
         most = min([self.longest, *(model.longest or self.longest for model in self.models)])
-        return cut(ids, most, self.codec.source.pieces)
+        spell = self.codec.source.pieces
+        pieces = cut(ids, most, spell)
+        if len(pieces) > 1 and self._opens_with_language(ids):
+            return [[ids[0], *piece] for piece in cut(ids[1:], most - 1, spell)]
+        return pieces
+
+    def _opens_with_language(self, ids: list[int]) -> bool:
+        (first,) = self.codec.source.pieces(ids[:1])
+        return LANGUAGE.fullmatch(first) is not None
 
     def _piece(self, source: list[int], beginning: str, *, first: bool) -> Piece:
         prefix = self.codec.encode_target(beginning.strip())[:-1] if beginning.strip() else []
@@ -206,7 +215,8 @@ class Translator:
 
         def aligned(output: Output) -> Output:
             pieces = [next(found) for _ in output.pairs]
-            return output._replace(alignment=join_alignments(pieces))
+            again = any(self._opens_with_language(source) for source, _ in output.pairs)
+            return output._replace(alignment=join_alignments(pieces, again=int(again)))
 
         return [
             one._replace(outputs=[aligned(output) for output in one.outputs])
