@@ -25,7 +25,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # as `aiayn` itself does
 EXTRA = 50
 ALONE = 100
 """Sentences of the races in which each is translated by itself."""
-TRIED = 400
+TRIED = 256
 """Sentences with which the best setting is found."""
 
 RACES = {
@@ -177,13 +177,11 @@ def race(name: str, command: list[str], repeats: int, sentences: int) -> None:
     count = min(sentences, ALONE) if alone else sentences
     best = {}
     for side in sides:
-        tried = {}
-        for setting in settings(alone):
-            # The first run of a setting warms up.
-            seconds = [side.run(beam, min(count, TRIED), setting)["seconds"] for _ in range(2)]
-            tried[setting] = seconds[1]
+        part = min(count, TRIED)
+        side.run(beam, part, settings(alone)[0])  # warms up
+        tried = {each: side.run(beam, part, each)["seconds"] for each in settings(alone)}
         best[side.name] = min(tried, key=tried.__getitem__)
-        side.run(beam, count, best[side.name])
+        side.run(beam, part, best[side.name])
     rounds = [
         {side.name: side.run(beam, count, best[side.name]) for side in sides}
         for _ in range(repeats)
