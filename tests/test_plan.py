@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aiayn.data import plan as plan_module
 from aiayn.data.plan import micro_batches, plan_epoch
 
 
@@ -143,3 +144,13 @@ def test_micro_batches_do_not_depend_on_the_order_of_an_update():
     one = micro_batches(pairs, lengths, lengths, limit=100)
     other = micro_batches(pairs[::-1], lengths, lengths, limit=100)
     assert same(one, other)
+
+
+@pytest.mark.parametrize("block", [1, 7, 100])
+def test_the_plan_is_the_same_however_many_pairs_are_looked_at_together(block, monkeypatch):
+    random = np.random.default_rng(2)
+    lengths = random.integers(1, 30, (2, 400), dtype=np.int32)
+    settings = {"tokens": 60, "jitter": 0.1, "seed": 1, "epoch": 0}
+    wanted = plan_epoch(*lengths, **settings)
+    monkeypatch.setattr(plan_module, "BLOCK", block)
+    assert plan_epoch(*lengths, **settings).bounds.tolist() == wanted.bounds.tolist()

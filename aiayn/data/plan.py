@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 Lengths = NDArray[np.int32]
 PairNumbers = NDArray[np.int64]
+BLOCK = 2**20
+"""Pairs whose lengths are added up at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +55,32 @@ def plan_epoch(
     key *= 1 + jitter * (2 * draw - 1)
     key += draw
     order = np.argsort(key, kind="stable")
-    bounds = _cut(source_lengths[order], target_lengths[order], tokens)
+    bounds = _cut(order, (source_lengths, target_lengths), tokens)
     return Plan(order, bounds, random.permutation(len(bounds) - 1))
 
 
-def _cut(source_lengths: Lengths, target_lengths: Lengths, tokens: int) -> PairNumbers:
-    """Cut a sequence of pairs where the next one would exceed `tokens` on either side."""
-    sums = [np.cumsum(lengths, dtype=np.int64) for lengths in (source_lengths, target_lengths)]
-    bounds = [0]
-    while bounds[-1] < len(source_lengths):
-        start = bounds[-1]
-        before = [int(side[start - 1]) if start else 0 for side in sums]
-        ends = (
-            np.searchsorted(s, b + tokens, "right") for s, b in zip(sums, before, strict=True)
-        )
-        bounds.append(max(start + 1, int(min(ends))))
+def _cut(order: PairNumbers, sides: tuple[Lengths, Lengths], tokens: int) -> PairNumbers:
+    """Cut a sequence of pairs where the next one would exceed `tokens` on either side.
+
+    It goes block by block, for the sake of memory; a group that a block does not hold to its
+    end opens the next one.
+    """
+    bounds, size = [0], max(BLOCK, tokens + 1)
+    while bounds[-1] < len(order):
+        first = bounds[-1]
+        block = order[first : first + size]
+        is_last = first + size >= len(order)
+        sums = [np.cumsum(lengths[block], dtype=np.int64) for lengths in sides]
+        start = 0
+        while start < len(block):
+            before = [int(side[start - 1]) if start else 0 for side in sums]
+            ends = [
+                np.searchsorted(s, b + tokens, "right")
+                for s, b in zip(sums, before, strict=True)
+            ]
+            start = max(start + 1, int(min(ends)))
+            if start < len(block) or is_last:
+                bounds.append(first + start)
     return np.array(bounds, dtype=np.int64)
 
 

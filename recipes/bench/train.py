@@ -47,6 +47,8 @@ SIZES = {
 CPU = torch.device("cpu")
 ALONE = Ranks(0, 1, CPU)
 CORES = len(os.sched_getaffinity(0))
+AS_AIAYN = os.environ | {"GOMP_SPINCOUNT": "20000"}
+"""What `aiayn` sets before it loads torch."""
 
 
 def make_updates(count: int, tokens: int, micro_tokens: int) -> list[Update]:
@@ -216,6 +218,7 @@ def bench_step(a: argparse.Namespace) -> None:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env=dict(os.environ) if side == "plain" else AS_AIAYN,
         )
         for side in SIDES
     }
@@ -284,9 +287,8 @@ def again(part: str) -> list[str]:
 
 
 def answer_of(line: list[str]) -> dict[str, float]:
-    environment = os.environ | {"GOMP_SPINCOUNT": "20000"}  # as `aiayn` itself does
     done = subprocess.run(
-        [sys.executable, *line], env=environment, check=True, capture_output=True, text=True
+        [sys.executable, *line], env=AS_AIAYN, check=True, capture_output=True, text=True
     )
     return json.loads(done.stdout)
 
