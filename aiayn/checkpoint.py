@@ -151,9 +151,12 @@ def find_model(path: Path) -> Path:
     for name in BY_DEFAULT:
         if (path / name).exists() and (name != "average.pt" or has_current_average(path)):
             return path / name
+    foreign = (path / "config.json").exists()
     raise UsageError(
         f"{path} holds no model: none of {', '.join(BY_DEFAULT)} is there",
-        fix="give the folder that `aiayn train -o` wrote, or a model file",
+        fix="it looks like a model of another toolkit: aiayn import reads those of transformers"
+        if foreign
+        else "give the folder that `aiayn train -o` wrote, or a model file",
     )
 
 

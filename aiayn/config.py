@@ -66,7 +66,8 @@ class ModelConfig:
     max_positions: int = 256
     """Rows of the learned position table; the other kinds have no limit."""
     tie: Tie = "all"
-    """One matrix for all embeddings and the output; target: the last two share; or none."""
+    """all: one matrix for all embeddings and the output, as far as they share a vocabulary;
+    target: one for the output and the target's embedding; or none."""
     output_bias: bool = False
     """A bias on the logits: not in the paper, but in models from elsewhere."""
 

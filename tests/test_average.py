@@ -150,6 +150,8 @@ def test_the_command_averages_named_checkpoints(run, aiayn):
         ("--steps", "7"),
         ("--best", "1"),
         ("--best", "1", "--steps", "10"),
+        ("--last", "2", "--steps", "10"),
+        ("--steps", "10,10"),
     ],
     ids=" ".join,
 )
@@ -158,3 +160,21 @@ def test_the_command_refuses_checkpoints_that_cannot_be(run, aiayn, options):
     assert (code, out) == (2, "")
     assert "Traceback" not in err
     assert not (run / "model.pt").exists()
+
+
+@pytest.mark.parametrize("name", ["last.pt", "checkpoints/step-00000010.pt"])
+def test_the_files_of_a_run_are_never_replaced_by_their_average(run, aiayn, name):
+    (run / "last.pt").write_bytes((run / "checkpoints/step-00000040.pt").read_bytes())
+    before = (run / name).read_bytes()
+    code, _, err = aiayn("average", run, "-o", run / name, "--last", 2)
+    assert (code, (run / name).read_bytes()) == (2, before)
+    assert "is the input and the output" in err
+
+
+def test_an_average_replaces_a_model_and_nothing_else(run, aiayn, tmp_path):
+    (tmp_path / "text").write_text("ba be\n")
+    assert aiayn("average", run, "-o", tmp_path / "text", "--last", 2)[0] == 2
+    assert (tmp_path / "text").read_text() == "ba be\n"
+    for last in (2, 1):
+        assert aiayn("average", run, "-o", tmp_path / "model.pt", "--last", last)[0] == 0
+    assert load_model(tmp_path / "model.pt").step == 40

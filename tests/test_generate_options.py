@@ -281,9 +281,19 @@ def test_a_terminal_is_a_prompt_that_only_answers(model, generate):
     )
 
 
-def test_the_input_is_never_overwritten(model, aiayn, tmp_path):
+@pytest.mark.parametrize("name", ["text", "beginnings", "model"])
+def test_what_is_read_is_never_overwritten(model, aiayn, tmp_path, name):
     (tmp_path / "text").write_text("ba be\n")
-    code, _, err = aiayn("generate", model, "-i", tmp_path / "text", "-o", tmp_path / "text")
+    (tmp_path / "beginnings").write_text("ab\n")
+    (tmp_path / "model").write_bytes(model.read_bytes())
+    before = (tmp_path / name).read_bytes()
+    options = ("-i", tmp_path / "text", "--prefix", tmp_path / "beginnings")
+    code, _, err = aiayn("generate", tmp_path / "model", *options, "-o", tmp_path / name)
     assert code == 2
     assert "is the input and the output" in err
-    assert (tmp_path / "text").read_text() == "ba be\n"
+    assert (tmp_path / name).read_bytes() == before
+
+
+def test_odd_lines_are_named(model, aiayn):
+    _, _, err = aiayn("generate", model, stdin=b"ba\n\nbe\n\n")
+    assert "2 empty (line 2, 4)" in err

@@ -130,6 +130,7 @@ def test_a_setting_against_the_vocabulary_is_refused(preprocess, options, said):
         (["--shard-size", "64X"], "--shard-size 64X"),
         (["--vocab-from", "nowhere"], "nowhere holds no vocabulary"),
         (["--dropped", "nowhere/list.tsv"], "nowhere does not exist"),
+        (["--dropped", "a.en"], "a.en is the input and the output"),
         (["--valid", "a.en", "missing.de"], "missing.de does not exist"),
     ],
 )
@@ -138,3 +139,9 @@ def test_an_option_that_does_not_fit_is_explained(preprocess, options, said):
     assert code == 2
     assert said in err
     assert "fix:" in err
+
+
+def test_text_to_train_and_to_validate_on_is_warned_about(preprocess):
+    code, err = preprocess("a.en", "a.de", "--valid", "a.en", "a.de")
+    assert code == 0
+    assert "a.de is training text and validation or test text, too" in err

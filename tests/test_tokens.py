@@ -62,6 +62,10 @@ def test_a_word_is_found_however_it_is_cut(word, places):
     assert find_word(cut[:4] + cut[5:], word) == [p - (p > 4) for p in places]
 
 
+def test_a_space_of_its_own_belongs_to_the_word_that_it_begins():
+    assert find_word(pieces("_The _ d o g _ s e es"), "dog") == [1, 2, 3, 4]
+
+
 def test_direction_is_that_of_the_first_letter_with_one():
     assert is_right_to_left("\u00b7" + ARABIC)
     assert not is_right_to_left("a" + ARABIC)

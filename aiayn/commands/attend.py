@@ -83,7 +83,7 @@ def attend(
     terminal, unless a page, a figure or numbers are asked for.
     """
     for picture in filter(None, (html, svg)):
-        require_place(picture)
+        require_place(picture, begins=b"<")
     sentence = read_sentence(source)
     kinds, layers, heads = (split(wanted) for wanted in (kind, layer, head))
     path, file = open_model(model, kinds, layers, heads)

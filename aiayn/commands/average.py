@@ -6,12 +6,17 @@ from typing import Annotated
 import typer
 
 from aiayn import console
+from aiayn.data.atomic import require_place
 from aiayn.errors import UsageError
 
 EXAMPLES = (
     "aiayn average run -o model.pt",
     "aiayn average run -o model.pt --steps 98000,99000,100000",
 )
+
+LAST = 5
+MODEL_FILE = b"PK"
+"""How model files begin, and other archives."""
 
 
 def average(
@@ -20,13 +25,14 @@ def average(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
     ],
     last: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             help="Checkpoints to average, newest first. The paper: 5 for base, 20 for big.",
             rich_help_panel="Which checkpoints",
+            show_default=str(LAST),
         ),
-    ] = 5,
+    ] = None,
     best: Annotated[
         int | None,
         typer.Option(
@@ -53,25 +59,39 @@ def average(
         named_checkpoints,
     )
 
-    if steps is not None and best is not None:
-        raise UsageError("--best and --steps exclude one another", fix="leave one of them out")
+    if sum(chosen is not None for chosen in (last, best, steps)) > 1:
+        raise UsageError(
+            "--last, --best and --steps exclude one another", fix="give one of them"
+        )
+    require_place(output, reads=own_files(run), begins=MODEL_FILE)
     if steps is not None:
         paths = named_checkpoints(run, parse_steps(steps))
     elif best is not None:
         paths = best_checkpoints(run, best)
     else:
-        paths = last_checkpoints(run, last)
+        paths = last_checkpoints(run, last or LAST)
     averaged = average(paths)
     save_model(output, averaged)
     numbers = ", ".join(f"{step:,}" for step in averaged.history["averaged_steps"])
     console.say(f"averaged updates {numbers} into {output}")
 
 
+def own_files(run: Path) -> list[Path]:
+    """Return the files that training itself goes on from."""
+    from aiayn.checkpoint import CHECKPOINTS
+
+    names = ("last.pt", "previous.pt", "best.pt")
+    return [*(run / name for name in names), *(run / CHECKPOINTS).glob("*.pt")]
+
+
 def parse_steps(text: str) -> list[int]:
     """Read `98000,99000,100000`."""
     try:
-        return [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in text.split(",")]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError
+        return numbers
     except ValueError:
         raise UsageError(
-            f"--steps is {text!r}", fix="write update numbers with commas: 98000,99000"
+            f"--steps is {text!r}", fix="write different updates with commas: 98000,99000"
         ) from None

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, fields
@@ -31,6 +31,8 @@ EXAMPLES = (
 )
 
 STDOUT = Path("-")
+SHOWN = 5
+"""Lines of each kind that are named where some are out of the ordinary."""
 SMALLEST = 1e-6
 """Below this temperature, logits leave the range of float32."""
 
@@ -176,8 +178,8 @@ def generate(
         if paths != models:
             console.say(f"model: {', '.join(map(str, paths))}")
         with closing(translator):
-            special = write_translations(work, options, paths)
-    report(special, strict)
+            special, places = write_translations(work, options, paths)
+    report(special, places, strict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,16 +244,8 @@ class Options:
         if self.prefix == self.input == STDIN:
             raise UsageError("--prefix - leaves no standard input for the text", fix="pass -i")
         if self.output:
-            require_place(self.output)
-            if (
-                self.output.exists()
-                and self.input.exists()
-                and self.output.samefile(self.input)
-            ):
-                raise UsageError(
-                    f"{self.output} is the input and the output",
-                    fix="choose another name with -o",
-                )
+            prefix = [self.prefix] if self.prefix else []
+            require_place(self.output, reads=[self.input, *self.models, *prefix])
 
     def search(self, decode: DecodeConfig) -> "Search":
         """Return how to search, where nothing was asked for as the model would have it."""
@@ -276,11 +270,14 @@ class Options:
         )
 
 
-def write_translations(work: "Work", options: Options, paths: list[Path]) -> Counter[str]:
-    """Translate and write line by line; return how many lines were special, and how."""
+def write_translations(
+    work: "Work", options: Options, paths: list[Path]
+) -> tuple[Counter[str], dict[str, list[int]]]:
+    """Translate and write line by line; return how many lines were special, and the first."""
     from aiayn.generation.output import Layout, open_output
     from aiayn.generation.pipeline import oddities, read_input
 
+    places: dict[str, list[int]] = defaultdict(list)
     layout = Layout(format=options.format, scores=options.scores, nbest=options.nbest)
     with (
         open_output(options.output, job_of(options, paths)) as file,
@@ -290,8 +287,12 @@ def write_translations(work: "Work", options: Options, paths: list[Path]) -> Cou
         lines = file.skip(read_input(options.input, options.prefix))
         for line, translation in work(lines, report=step):
             rows = layout.lay_out(file.lines + 1, translation)
-            file.write(line, rows, oddities(line, translation))
-    return file.special
+            found = oddities(line, translation)
+            file.write(line, rows, found)
+            for what in found:
+                if found[what] and len(places[what]) < SHOWN:
+                    places[what].append(file.lines)
+    return file.special, places
 
 
 def show_progress(options: Options) -> AbstractContextManager[Callable[[int], None]]:
@@ -317,15 +318,20 @@ def describe(path: Path) -> str:
     return f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}"
 
 
-def report(special: Counter[str], strict: bool) -> None:
+def report(special: Counter[str], places: dict[str, list[int]], strict: bool) -> None:
     """Say what was out of the ordinary, and refuse to call it a success if asked."""
     from aiayn.generation.pipeline import STRICT
 
-    found = [f"{count:,} {what}" for what, count in special.items() if count]
+    def where(what: str, count: int) -> str:
+        numbers = ", ".join(f"{number:,}" for number in places.get(what, ()))
+        more = ", ..." if count > len(places.get(what, ())) else ""
+        return f"{count:,} {what}" + (f" (line {numbers}{more})" if numbers else "")
+
+    found = [where(what, count) for what, count in special.items() if count]
     if found:
         console.say(f"lines out of the ordinary: {', '.join(found)}")
     if strict and any(special[what] for what in STRICT):
-        refused = [f"{special[what]:,} {what}" for what in STRICT if special[what]]
+        refused = [where(what, special[what]) for what in STRICT if special[what]]
         raise DataError(
             f"--strict: {', '.join(refused)}", fix="look at these lines, or leave --strict out"
         )

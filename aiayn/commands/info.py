@@ -156,10 +156,11 @@ def describe_model(path: Path) -> dict[str, Any]:
 
 def write_curves(paths: list[Path], svg: Path) -> None:
     """Draw the curves of the one run that was named."""
-    from aiayn.data.atomic import write_bytes
+    from aiayn.data.atomic import require_place, write_bytes
     from aiayn.training.curves import draw_curves
     from aiayn.training.run import RunFolder
 
+    require_place(svg, begins=b"<")
     metrics = RunFolder(paths[0]).read_metrics() if len(paths) == 1 else []
     if not metrics:
         raise UsageError(

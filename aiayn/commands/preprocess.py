@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from typer.core import TyperCommand
 
 from aiayn import console
+from aiayn.data.atomic import require_place
 from aiayn.data.pretokenize import Pretokenize
 from aiayn.data.settings import Settings, Subword, Task
 from aiayn.data.text import STDIN
@@ -50,7 +51,7 @@ FILES = (
 Files = Annotated[list[Path], typer.Argument(metavar="SRC TGT ...", help=FILES)]
 DATA = "Data folder; the same command goes on in it."
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="DATA", help=DATA)]
-VALID = "Validation text; no filter applies, and the text is kept."
+VALID = "Validation text (parsing: one .mrg file); no filter applies, and the text is kept."
 Valid = Annotated[tuple[Path, Path] | None, _file(help=VALID)]
 TEST = "Test text, treated like validation text."
 Test = Annotated[tuple[Path, Path] | None, _file(help=TEST)]
@@ -186,6 +187,10 @@ def preprocess(
         dedup=dedup,
         shard_size=_parse_size(shard_size),
     )
+    if dropped:
+        require_place(dropped, reads=[*files, *(valid or ()), *(test or ())])
+    if both := set(files) & {*(valid or ()), *(test or ())}:
+        console.warn(f"{min(both)} is training text and validation or test text, too")
     codec = None
     if vocab_from:
         codec, settings = _reuse(vocab_from, settings, _given(context))

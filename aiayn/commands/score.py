@@ -68,7 +68,8 @@ Expect = Annotated[str, _number("--expect", metavar="27.3+-0.5", help=EXPECT)]
 Json = Annotated[bool, _number("--json", help="Write JSON, the numbers unrounded.")]
 PAPER = (
     "Add paper-BLEU, computed as the paper's 27.3 and 28.4 were: Moses tokens, hyphens split,"
-    " multi-bleu.perl. On newstest2014 it lies 0.7 to 1.5 above BLEU."
+    " multi-bleu.perl. On newstest2014 it lies 0.7 to 1.5 above BLEU. The text is taken for"
+    " German unless -l says otherwise."
 )
 Paper = Annotated[bool, _paper("--paper", help=PAPER)]
 COMPOUND = "Split hyphenated words around ##AT##-##AT##."
@@ -89,7 +90,7 @@ EvalbParameters = Annotated[
 ]
 MODEL = (
     "How probable a model finds given translations: log P of each line of TGT, given SRC; then"
-    " the perplexity. The two files stand in place of REF."
+    " the perplexity, on standard error; --json has both. The two files stand in place of REF."
 )
 Model = Annotated[Path | None, _model("--model", metavar="MODEL SRC TGT", help=MODEL)]
 Tokens = Annotated[bool, _model("--tokens", help="With --model: log P of each subword.")]

@@ -121,7 +121,7 @@ def train(
     resolved = resolve(preset, config, [*(settings or []), *options])
     seconds = parse_time(time_limit) if time_limit else None
     if dry_run:
-        show_outlook(data, resolved, nproc)
+        show_outlook(data, resolved, nproc, init_from)
         return
     if nproc > 1 and "RANK" not in os.environ:
         start_processes(nproc, data)
@@ -147,13 +147,18 @@ def resolve(preset: str, file: Path | None, assignments: list[str]) -> Config:
     return apply_overrides(config, assignments)
 
 
-def show_outlook(data: Path, config: Config, nproc: int) -> None:
+def show_outlook(data: Path, config: Config, nproc: int, init_from: Path | None) -> None:
     """Print what the run would be."""
+    from aiayn.checkpoint import find_model, load_model
     from aiayn.data.folder import DataFolder
+    from aiayn.training.loop import check_start
     from aiayn.training.outlook import outlook
 
+    folder = DataFolder.open(data)
+    if init_from is not None:
+        check_start(load_model(find_model(init_from)), folder, config)
     processes = int(os.environ.get("WORLD_SIZE", nproc))
-    found = outlook(DataFolder.open(data), config, processes)
+    found = outlook(folder, config, processes)
     parameters = found.pop("parameters")
     console.result_table(["plan", ""], list(found.items()))
     console.result_table(["parameters", ""], list(parameters.items()))

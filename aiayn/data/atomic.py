@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -32,8 +32,18 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
     sync(path.parent)
 
 
-def require_place(path: Path) -> None:
-    """Refuse a path at which no file can be written."""
+def require_place(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b"") -> None:
+    """Refuse a path at which no file can be written, or should not.
+
+    Args:
+        path: Where a file is to be written.
+        reads: What the same command reads, and must not be replaced.
+        begins: How all files begin that may be replaced: the like of what will be written.
+    """
+    if any(path.exists() and other.exists() and path.samefile(other) for other in reads):
+        raise UsageError(
+            f"{path} is the input and the output", fix="choose another name for the output"
+        )
     if path.is_dir():
         raise UsageError(
             f"{path} is a directory, and a file is wanted", fix="name a file in it"
@@ -43,10 +53,20 @@ def require_place(path: Path) -> None:
         raise UsageError(
             f"{path} is no plain file", fix="use > instead, or choose another name"
         )
+    if begins and path.exists() and _first_bytes(path, len(begins)) not in (b"", begins):
+        raise UsageError(
+            f"{path} is there, and is another kind of file",
+            fix="choose another name, or delete it",
+        )
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} does not exist", fix=f"mkdir -p {path.parent}")
     if not os.access(path.parent, os.W_OK):
         raise UsageError(f"{path.parent} may not be written to", fix="choose another place")
+
+
+def _first_bytes(path: Path, count: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(count)
 
 
 class HashedFile:

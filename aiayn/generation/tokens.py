@@ -51,9 +51,10 @@ def find_word(pieces: Sequence[str], word: str) -> list[int]:
         spelled = ""
         for end in range(start, len(texts)):
             spelled += texts[end]
-            if not word.startswith(spelled):
+            # A space of its own belongs to the word that it begins.
+            if not word.startswith(spelled) or (end > start and pieces[end].startswith(SPACE)):
                 break
-            if spelled == word and texts[start]:
+            if spelled and spelled == word:
                 found.update(range(start, end + 1))
     return sorted(found)
 

@@ -33,10 +33,6 @@ ScoreText = Callable[[Transformer, Ranks], Score]
 
 PADDING = 1.1
 """Tokens with padding for each without, about."""
-AFTER_DIVERGING = (
-    "the last checkpoint is intact; lower optim.factor or raise optim.warmup in a new run,"
-    " or use --precision float32"
-)
 
 
 @dataclass
@@ -291,8 +287,15 @@ def check_finite(t: Training, losses: Tensor) -> None:
     raise Diverged(
         f"training diverged at update {step:,} (epoch {update.epoch}, batch {update.number}):"
         f" loss {float(numbers[0]) / update.target_tokens:g}, gradient {float(numbers[2]):g}",
-        fix=AFTER_DIVERGING,
+        fix=after_diverging(t),
     )
+
+
+def after_diverging(t: Training) -> str:
+    """Say what is left, and what may help."""
+    intact = "the last checkpoint is intact; " if list_steps(t.run.path) else ""
+    exact = "" if t.dtype == torch.float32 else ", or use --precision float32"
+    return f"{intact}lower optim.factor or raise optim.warmup in a new run{exact}"
 
 
 def validate(t: Training) -> None:
@@ -307,7 +310,7 @@ def validate(t: Training) -> None:
         raise Diverged(
             f"training diverged: after update {place.step:,} the validation loss is"
             f" {found.loss:g}",
-            fix=AFTER_DIVERGING,
+            fix=after_diverging(t),
         )
     if t.score_text is not None:
         model.eval()
