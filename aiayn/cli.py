@@ -129,6 +129,10 @@ def _prepare() -> None:
     # does.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    # torch and oneDNN each keep the last 1,024 kernels they made, half a megabyte apiece, and
+    # there is one for every number of rows.
+    for cache in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+        os.environ.setdefault(cache, "256")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A file name may hold bytes that are not UTF-8; escaped, it is valid JSON, too.

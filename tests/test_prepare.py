@@ -15,6 +15,7 @@ from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.generation.prepare import Int8Linear, PackedLinear, load_models, plain, prepare
 from aiayn.generation.translate import Translator
+from aiayn.model.linear import Linear
 from aiayn.model.transformer import source_allowed
 
 CPU = torch.device("cpu")
@@ -84,10 +85,20 @@ def test_every_linear_layer_is_replaced_and_its_plain_weights_are_gone(layer):
     assert names == {"source_embedding", "norm"}
 
 
+@pytest.mark.parametrize("activation", ["relu", "swish"])
+@pytest.mark.parametrize(("layer", "error"), [(PackedLinear, 1e-6), (Int8Linear, 0.02)])
+def test_the_activation_of_a_layer_stays_with_it(layer, error, activation):
+    torch.manual_seed(1)
+    linear, x = Linear(64, 4096, activation=activation), torch.randn(5, 64)
+    with torch.no_grad():
+        wanted, found = linear(x), layer(linear)(x)
+    assert (found - wanted).norm() <= error * wanted.norm()
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_layer_of_8_bits_errs_by_a_percent_at_most(bias):
     torch.manual_seed(1)
-    linear = nn.Linear(256, 64, bias=bias)
+    linear = Linear(256, 64, bias=bias)
     # Outputs of very different size keep their precision: each has a scale of its own.
     linear.weight.data *= torch.logspace(-3, 3, 64)[:, None]
     x = torch.randn(10, 3, 256)

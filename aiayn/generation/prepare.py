@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aiayn.checkpoint import ModelFile, load_model
@@ -17,6 +18,7 @@ from aiayn.config import Precision
 from aiayn.device import choose_precision
 from aiayn.errors import UsageError
 from aiayn.model.attention import MultiHeadAttention, side_by_side
+from aiayn.model.linear import Linear, product
 from aiayn.model.transformer import Transformer
 
 LARGEST = 127
@@ -25,10 +27,10 @@ WIDE, WIDE_ENGINE = 4096, "onednn"
 """Outputs from which on these kernels are faster: 1.5 times with 256 rows and 8,000 outputs."""
 
 
-MakeLayer = Callable[[nn.Linear], nn.Module]
+MakeLayer = Callable[[Linear], nn.Module]
 
 
-def plain(linear: nn.Linear) -> nn.Module:
+def plain(linear: Linear) -> nn.Module:
     """Return a layer as it is."""
     return linear
 
@@ -74,7 +76,7 @@ def prepare(
             fuse(module)
     for path, module in list(model.named_modules()):
         for name, child in list(module.named_children()):
-            if isinstance(child, nn.Linear) and child.weight.numel():
+            if isinstance(child, Linear) and child.weight.numel():
                 source = path.startswith("encoder") or (
                     path.endswith("cross_attention") and name == "fused"
                 )
@@ -85,9 +87,7 @@ def prepare(
 def fuse(attention: MultiHeadAttention) -> None:
     """Apply projections that read the same input as one layer from now on."""
     weight_OI, bias_O = side_by_side(attention.together)
-    wide = nn.Linear(
-        weight_OI.size(1), weight_OI.size(0), bias=bias_O is not None, device="meta"
-    )
+    wide = Linear(weight_OI.size(1), weight_OI.size(0), bias=bias_O is not None, device="meta")
     wide.weight = nn.Parameter(weight_OI, requires_grad=False)
     if bias_O is not None:
         wide.bias = nn.Parameter(bias_O, requires_grad=False)
@@ -103,19 +103,17 @@ class PackedLinear(nn.Module):
     It is for steps, whose numbers of rows are few: oneDNN keeps half a megabyte for each.
     """
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.activation = linear.activation
         self.bias_O = None if linear.bias is None else linear.bias.detach()
-        # torch's compiler calls this one and that of `forward`, too. They are not documented,
-        # but our bound on torch's version holds.
+        # Not documented, as `product` says.
         self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer."""
-        product = torch.ops.mkldnn._linear_pointwise.default
-        found: Tensor = product(x, self.packed, self.bias_O, "none", [], "")
-        return found
+        return product(x, self.packed, self.bias_O, self.activation)
 
 
 class Int8Linear(nn.Module):
@@ -124,9 +122,14 @@ class Int8Linear(nn.Module):
     The kernels are those of torch for x86 and ARM processors.
     """
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.activation = linear.activation
+        # The overloads by name: choosing one would take longer than a small product.
+        ops = torch.ops.quantized
+        relu = self.activation == "relu"
+        self.product = (ops.linear_relu_dynamic if relu else ops.linear_dynamic).default
         weight_OI = linear.weight.detach().float()
         scale_O = weight_OI.abs().amax(dim=1).clamp(min=1e-8).double() / LARGEST
         zero_O = torch.zeros_like(scale_O, dtype=torch.long)
@@ -140,10 +143,8 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer."""
-        # The overload by name: choosing one would take longer than a small product.
-        product = torch.ops.quantized.linear_dynamic.default
-        found: Tensor = product(x, self.packed, REDUCE_RANGE)
-        return found
+        found: Tensor = self.product(x, self.packed, REDUCE_RANGE)
+        return F.silu(found) if self.activation == "swish" else found
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from aiayn.model.linear import Linear, linear
 from aiayn.model.local import LONG, local_attention, neighbourhood
 
 
@@ -62,10 +63,10 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.dropout, self.window = heads, dropout, window
-        self.w_q = nn.Linear(d_model, heads * d_k, bias=bias)
-        self.w_k = nn.Linear(d_model, heads * d_k, bias=bias)
-        self.w_v = nn.Linear(d_model, heads * d_v, bias=bias)
-        self.w_o = nn.Linear(heads * d_v, d_model, bias=bias)
+        self.w_q = Linear(d_model, heads * d_k, bias=bias)
+        self.w_k = Linear(d_model, heads * d_k, bias=bias)
+        self.w_v = Linear(d_model, heads * d_v, bias=bias)
+        self.w_o = Linear(heads * d_v, d_model, bias=bias)
         self.reference = False
         self.weights_BHLM: Tensor | None = None
         self.reads_itself = reads_itself
@@ -78,7 +79,7 @@ class MultiHeadAttention(nn.Module):
             self.w_k.bias.register_hook(torch.zeros_like)  # type: ignore[no-untyped-call]
 
     @property
-    def together(self) -> list[nn.Linear]:
+    def together(self) -> list[Linear]:
         """The projections that read the same input."""
         return [self.w_q, self.w_k, self.w_v] if self.reads_itself else [self.w_k, self.w_v]
 
@@ -89,13 +90,13 @@ class MultiHeadAttention(nn.Module):
         (Q, K, V in self-attention; K, V towards the encoder), so Glorot's fan-out is that of
         all of them.
         """
-        wide = sum(linear.out_features for linear in self.together)
-        for linear in (self.w_q, self.w_k, self.w_v, self.w_o):
-            fan_out = wide if linear in self.together else linear.out_features
-            limit = math.sqrt(6 / (linear.in_features + fan_out))
-            nn.init.uniform_(linear.weight, -limit, limit)
-            if linear.bias is not None:
-                nn.init.zeros_(linear.bias)
+        wide = sum(layer.out_features for layer in self.together)
+        for layer in (self.w_q, self.w_k, self.w_v, self.w_o):
+            fan_out = wide if layer in self.together else layer.out_features
+            limit = math.sqrt(6 / (layer.in_features + fan_out))
+            nn.init.uniform_(layer.weight, -limit, limit)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
 
     def forward(
         self,
@@ -120,7 +121,7 @@ class MultiHeadAttention(nn.Module):
             k_BHMK, v_BHMV = self.project(memory_BMD, self.w_k, self.w_v)
         return self.mix(q_BHLK, k_BHMK, v_BHMV, allowed, causal=causal, window=self.window)
 
-    def project(self, x_BLD: Tensor, *linears: nn.Linear) -> list[Tensor]:
+    def project(self, x_BLD: Tensor, *linears: Linear) -> list[Tensor]:
         """Apply projections of one input in one product and cut each into its heads."""
         widths = [linear.out_features for linear in linears]
         if len(linears) == 1:
@@ -128,7 +129,7 @@ class MultiHeadAttention(nn.Module):
         elif self.fused is not None:
             whole_BLD = self.fused(x_BLD)
         else:
-            whole_BLD = F.linear(x_BLD, *side_by_side(linears))
+            whole_BLD = linear(x_BLD, *side_by_side(linears))
         parts = torch.split(whole_BLD, widths, dim=-1)
         return [torch.unflatten(part, -1, (self.heads, -1)).transpose(1, 2) for part in parts]
 
@@ -175,7 +176,7 @@ class MultiHeadAttention(nn.Module):
         return out
 
 
-def side_by_side(linears: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
+def side_by_side(linears: Sequence[Linear]) -> tuple[Tensor, Tensor | None]:
     """Return the weights of several projections as one matrix, and their biases as one."""
     weight = torch.cat([linear.weight for linear in linears])
     if linears[0].bias is None:

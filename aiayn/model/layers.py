@@ -3,18 +3,16 @@
 B sentences; L, S, T length; D d_model.
 """
 
-from collections.abc import Callable
 from typing import cast
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aiayn.config import Activation
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.dropout import dropout
+from aiayn.model.linear import Linear
 
 LAYER_NORM_EPSILON = 1e-6
-ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu_, "swish": F.silu}
 
 
 class FeedForward(nn.Module):
@@ -29,9 +27,8 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[activation]
-        self.w_1 = nn.Linear(d_model, d_ff)
-        self.w_2 = nn.Linear(d_ff, d_model)
+        self.w_1 = Linear(d_model, d_ff, activation=activation)
+        self.w_2 = Linear(d_ff, d_model)
         self.dropout = dropout
         for linear in (self.w_1, self.w_2):
             nn.init.xavier_uniform_(linear.weight)
@@ -39,7 +36,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         """Apply the network to each position by itself."""
-        inner_BLF = dropout(self.activation(self.w_1(x_BLD)), self.dropout, self.training)
+        inner_BLF = dropout(self.w_1(x_BLD), self.dropout, self.training)
         return cast(Tensor, self.w_2(inner_BLF))
 
 

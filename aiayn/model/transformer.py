@@ -14,6 +14,7 @@ from aiayn.config import ModelConfig
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.dropout import dropout
 from aiayn.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from aiayn.model.linear import Linear
 from aiayn.model.positions import build_positions
 
 PAD = 0
@@ -46,7 +47,7 @@ class Transformer(nn.Module):
         target_vocabulary = target_vocabulary or source_vocabulary
         self.source_embedding = Embedding(source_vocabulary, c.d_model)
         self.target_embedding = Embedding(target_vocabulary, c.d_model)
-        self.output = nn.Linear(c.d_model, target_vocabulary, bias=c.output_bias)
+        self.output = Linear(c.d_model, target_vocabulary, bias=c.output_bias)
         nn.init.normal_(self.output.weight, std=c.d_model**-0.5)
         if c.output_bias:
             nn.init.zeros_(self.output.bias)

@@ -14,6 +14,7 @@ from aiayn.checkpoint import ModelFile, has_current_average, list_steps, save_mo
 from aiayn.config import Config, differences, parse_interval
 from aiayn.data.batch import collate
 from aiayn.data.folder import DataFolder
+from aiayn.data.plan import easy_to_share
 from aiayn.data.shards import Corpus
 from aiayn.device import allow_tf32, choose_precision, peak_memory
 from aiayn.errors import DataError, Diverged, UsageError
@@ -164,7 +165,7 @@ def announce(t: Training) -> None:
     done = f"going on after update {place.step:,}" if place.step else "starting"
     t.report.say(f"{done}: {len(t.train):,} pairs, {parameters:,} parameters, {where}")
     batch, world = t.config.batch, t.ranks.world
-    pieces = math.ceil(PADDING * batch.tokens / batch.micro_tokens)
+    pieces = easy_to_share(math.ceil(PADDING * batch.tokens / batch.micro_tokens))
     if pieces < world:
         t.report.say(
             f"{world - pieces} of {world} processes have nothing to do: an update of"

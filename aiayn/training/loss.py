@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from aiayn.device import elements_at_once
+from aiayn.model.linear import has_products, product
 
 HALF_SCALE = 1024.0
 """In float16 the gradient of a rare token would vanish; products are taken this much larger."""
@@ -94,10 +95,11 @@ class _ProjectAndCompare(torch.autograd.Function):
         grad_output_WD = torch.zeros_like(output_WD) if wanted else None
         grad_bias_W = torch.zeros_like(bias_W) if wanted and bias_W is not None else None
         sums = torch.zeros(2, dtype=torch.float32, device=states_ND.device)
+        multiply = product if has_products(states_ND) else F.linear
         rows = max(1, elements_at_once(states_ND.device) // output_WD.size(0))
         for start in range(0, gold_N.size(0), rows):
             piece = slice(start, start + rows)
-            logits_NW = F.linear(states_ND[piece], output_WD, bias_W)
+            logits_NW = multiply(states_ND[piece], output_WD, bias_W)
             loss, delta_NW = _compare(logits_NW, gold_N[piece], smoothing)
             sums += loss
             if grad_states_ND is not None and grad_output_WD is not None:

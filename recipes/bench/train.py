@@ -47,7 +47,11 @@ SIZES = {
 CPU = torch.device("cpu")
 ALONE = Ranks(0, 1, CPU)
 CORES = len(os.sched_getaffinity(0))
-AS_AIAYN = os.environ | {"GOMP_SPINCOUNT": "20000"}
+AS_AIAYN = os.environ | {
+    "GOMP_SPINCOUNT": "20000",
+    "LRU_CACHE_CAPACITY": "256",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
+}
 """What `aiayn` sets before it loads torch."""
 
 
@@ -196,7 +200,7 @@ def serve_ranks(a: argparse.Namespace) -> None:
     with join_ranks("cpu") as ranks:
         torch.set_num_threads(max(1, CORES // ranks.world))
         step = our_side(config_of(a), ranks=ranks)
-        updates = make_updates(a.repeats + 1, a.tokens, min(a.micro_tokens, a.tokens // 4))
+        updates = make_updates(a.repeats + 1, a.tokens, a.micro_tokens)
         for number, update in enumerate(updates):
             if number == 1:  # the first one warms up
                 begin = time.perf_counter()
