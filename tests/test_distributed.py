@@ -93,3 +93,48 @@ def test_processes_save_by_the_clock_and_stop_together(data, tmp_path):
     last = load_model(tmp_path / "last.pt")
     assert f"stopped by a signal after update {last.step:,}; everything is saved" in err
     assert last.step >= max(list_steps(tmp_path))
+
+
+SMALL_MEMORY = """
+import os, sys
+from pathlib import Path
+from toy import tiny_config
+from aiayn.commands.train import run_training
+from aiayn.training import update
+
+real, sizes = update.loss_of, []
+def loss_of(model, batch, smoothing):
+    if os.environ["RANK"] == "1" and batch.padded_tokens > 60:
+        raise RuntimeError("DefaultCPUAllocator: not enough memory")
+    sizes.append(batch.padded_tokens)
+    return real(model, batch, smoothing)
+
+update.loss_of = loss_of
+data, run, *settings = sys.argv[1:]
+run_training(Path(data), Path(run), tiny_config(*settings), "cpu", None, None)
+print("largest at last", max(sizes[-4:]))
+"""
+
+
+def test_what_does_not_fit_in_one_process_is_cut_in_all_with_the_same_result(data, tmp_path):
+    settings = (
+        "train.steps=6",
+        "train.log_every=1",
+        "model.dropout=0",
+        "batch.micro_tokens=250",
+    )
+    run_training(data.path, tmp_path / "one", tiny_config(*settings), "cpu", None, None)
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n")
+    script.write_text(script.read_text() + SMALL_MEMORY)
+    line = (*TORCHRUN[:4], script, data.path, tmp_path / "two", *settings)
+    done = run_module(*line)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("do not fit in memory at once") == 1
+    largest = [int(line.split()[-1]) for line in done.stdout.splitlines()]
+    assert len(largest) == 2
+    assert max(largest) <= 120  # the other process could hold them whole
+    one, two = (load_model(tmp_path / run / "last.pt") for run in ("one", "two"))
+    for key, weight in one.weights.items():
+        limit = 1e-5 * float(weight.abs().max())
+        torch.testing.assert_close(weight, two.weights[key], rtol=0, atol=limit)

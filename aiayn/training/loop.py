@@ -1,6 +1,7 @@
 """The training loop: section 5."""
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ class Training:
     stop: StopRequest
     pending: list[tuple[Update, Tensor]] = field(default_factory=list)
     """Updates whose numbers are still on the device."""
+    cut_at: int = 0
+    """Padded tokens that all processes cut in two, because one could not hold them; 0: none."""
     logged_at: float = field(default_factory=time.monotonic)
     saved_at: float = field(default_factory=time.monotonic)
 
@@ -201,6 +204,20 @@ def rehearse(t: Training) -> None:
     averages = torch.empty(2 * t.state.gradients.numel(), device=t.ranks.device)
     add_gradients(t.state, [Piece("rehearsal", pair)], t.dtype)
     del averages
+    agree_on_memory(t)
+
+
+def agree_on_memory(t: Training) -> None:
+    """Let all processes cut what did not fit in one of them, and say so once."""
+    smallest = -t.ranks.agree(-(t.state.too_large or sys.maxsize))
+    if smallest == sys.maxsize:
+        return
+    if not t.cut_at:
+        t.report.say(
+            f"{smallest:,} tokens do not fit in memory at once and are cut in two from here on;"
+            f" batch.micro_tokens={smallest // 2} avoids it"
+        )
+    t.state.too_large = t.cut_at = smallest
 
 
 def loop(t: Training) -> None:
@@ -246,6 +263,7 @@ def log(t: Training) -> None:
     """Fetch the numbers of the updates since the last time, check and report them."""
     if not t.pending:
         return
+    agree_on_memory(t)
     place = t.state.place
     losses = torch.stack([numbers for _, numbers in t.pending]).cpu().double()
     norm = float(losses[-1, 2])

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from aiayn import console
 from aiayn.data.batch import Batch
 from aiayn.device import autocast, free_memory, is_out_of_memory, seed_dropout
 from aiayn.errors import MemoryTooSmall
@@ -121,11 +120,6 @@ def note_too_large(state: TrainState, piece: Piece) -> None:
         raise MemoryTooSmall(
             f"a pair of {piece.batch.padded_tokens:,} tokens does not fit in memory by itself",
             fix="preprocess with a smaller --max-length, or train a smaller model",
-        )
-    if not state.too_large:
-        console.warn(
-            f"{piece.batch.padded_tokens:,} tokens do not fit in memory at once and are cut in"
-            f" two from here on; batch.micro_tokens={piece.batch.padded_tokens // 2} avoids it"
         )
     state.too_large = piece.batch.padded_tokens
 
