@@ -60,6 +60,19 @@ class ModelFile:
     training: dict[str, Any] = field(default_factory=dict)
     """What continuing needs beyond the weights: only in last.pt."""
 
+    def check(self) -> None:
+        """Refuse weights that are not those of a network with these settings."""
+        with torch.device("meta"):
+            wanted = build_model(self.config, self.codec).state_dict()
+        for name in sorted(wanted.keys() ^ self.weights.keys()):
+            raise ValueError(f"its settings and its weights do not agree on {name}")
+        for name, weight in wanted.items():
+            if weight.shape != self.weights[name].shape:
+                raise ValueError(
+                    f"{name} is {list(self.weights[name].shape)}, and its settings ask for"
+                    f" {list(weight.shape)}"
+                )
+
     def build(self) -> Transformer:
         """Return the network with these weights, ready for inference."""
         model = build_model(self.config, self.codec)
@@ -112,7 +125,7 @@ def load_model(path: Path) -> ModelFile:
                 f" {VERSION}",
                 fix="install a newer aiayn",
             )
-        return ModelFile(
+        model = ModelFile(
             config=from_settings(content["config"]),
             codec=Codec.from_state(content["codec"]),
             weights=dict(content["weights"]),
@@ -120,6 +133,8 @@ def load_model(path: Path) -> ModelFile:
             history=dict(content["history"]),
             training=dict(content["training"]),
         )
+        model.check()
+        return model
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, UsageError) as found:
         raise DataError(
             f"{path} does not hold a whole model: {_reason(found)}", fix=ANOTHER_CHECKPOINT

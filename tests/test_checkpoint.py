@@ -147,6 +147,27 @@ def test_a_file_with_a_part_that_is_something_else_is_refused(path, part, found)
     assert "does not hold a whole model" in refusal(path).message
 
 
+NORM = "encoder.0.add_1.norm.bias"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.pop(NORM), f"its settings and its weights do not agree on {NORM}"),
+        (lambda w: w.update(more=w[NORM]), "its settings and its weights do not agree on more"),
+        (lambda w: w.update({NORM: torch.zeros(3)}), f"{NORM} is [3], and its settings ask"),
+    ],
+    ids=["one less", "one more", "another size"],
+)
+def test_a_file_whose_weights_are_not_those_of_its_settings_is_refused(path, change, message):
+    content = torch.load(path, weights_only=True)
+    change(content["weights"])
+    torch.save(content, path)
+    problem = refusal(path)
+    assert f"does not hold a whole model: {message}" in problem.message
+    assert problem.exit_code == 3
+
+
 class Bomb:
     """Writes a file when it is unpickled by something that runs what it reads."""
 
