@@ -1,6 +1,6 @@
 """Sentence pairs side by side as tensors.
 
-B sentences; S, T source and target length; N target tokens laid end to end.
+B sentences; S, T source and target length; N tokens laid end to end.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,12 @@ class Batch:
 
     source_BS: Tensor
     target_BT: Tensor
-    places_N: Tensor
-    """Where the tokens that are not padding stand in the target, read row by row."""
+    source_N: Tensor
+    """Where the tokens that are not padding stand in the source, read row by row."""
+    target_N: Tensor
+    """The same of the target."""
     gold_N: Tensor
-    """Those tokens."""
+    """The tokens there."""
 
     @property
     def tokens(self) -> int:
@@ -44,7 +46,7 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device; the copy does not hold up the caller."""
-        parts = (self.source_BS, self.target_BT, self.places_N, self.gold_N)
+        parts = (self.source_BS, self.target_BT, self.source_N, self.target_N, self.gold_N)
         if device.type == "cuda":
             parts = tuple(part.pin_memory() for part in parts)  # type: ignore[assignment]
         return Batch(*(part.to(device, non_blocking=True) for part in parts))
@@ -62,9 +64,11 @@ def collate(pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
 
 
 def batch_of(source_BS: Tensor, target_BT: Tensor) -> Batch:
-    """Return a batch, with the target tokens laid end to end."""
-    places_N = (target_BT != PAD).flatten().nonzero().squeeze(1)
-    return Batch(source_BS, target_BT, places_N, target_BT.flatten()[places_N])
+    """Return a batch, with the places of its tokens."""
+    source_N, target_N = (
+        (ids != PAD).flatten().nonzero().squeeze(1) for ids in (source_BS, target_BT)
+    )
+    return Batch(source_BS, target_BT, source_N, target_N, target_BT.flatten()[target_N])
 
 
 def pad(sequences: Sequence[Ids] | Sequence[Sequence[int]]) -> Tensor:

@@ -61,7 +61,9 @@ def force(
 
 
 def _log_probabilities(model: Transformer, batch: Batch) -> list[float]:
-    states_ND = model.states(batch.source_BS, batch.target_BT).flatten(0, 1)[batch.places_N]
+    states_ND = model.token_states(
+        batch.source_BS, batch.target_BT, batch.source_N, batch.target_N
+    )
     found: list[float] = []
     for start in range(0, batch.tokens, TOKENS_AT_ONCE):
         piece = slice(start, start + TOKENS_AT_ONCE)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from aiayn.model.linear import Linear, linear
 from aiayn.model.local import LONG, local_attention, neighbourhood
+from aiayn.model.rows import Rows
 
 
 def attention(
@@ -100,36 +101,44 @@ class MultiHeadAttention(nn.Module):
 
     def forward(
         self,
-        x_BLD: Tensor,
-        memory_BMD: Tensor,
+        x: Tensor,
+        memory: Tensor,
         allowed: Tensor | None = None,
         *,
         causal: bool = False,
+        rows: Rows | None = None,
+        memory_rows: Rows | None = None,
     ) -> Tensor:
         """Let every position of x look at the memory; self-attention passes x twice.
 
         Args:
-            x_BLD: What asks.
-            memory_BMD: What is looked at.
+            x: What asks, (B, L, D).
+            memory: What is looked at, (B, M, D).
             allowed: True where a query may look; broadcasts to (B, H, L, M). None: everywhere.
             causal: Position i sees the memory up to i only; goes without `allowed`.
+            rows: Where the tokens of x stand, if it is (N, D), without padding.
+            memory_rows: The same of the memory.
         """
-        if x_BLD is memory_BMD:
-            q_BHLK, k_BHMK, v_BHMV = self.project(x_BLD, self.w_q, self.w_k, self.w_v)
+        if x is memory:
+            q_BHLK, k_BHMK, v_BHMV = self.project(x, self.w_q, self.w_k, self.w_v, rows=rows)
         else:
-            (q_BHLK,) = self.project(x_BLD, self.w_q)
-            k_BHMK, v_BHMV = self.project(memory_BMD, self.w_k, self.w_v)
-        return self.mix(q_BHLK, k_BHMK, v_BHMV, allowed, causal=causal, window=self.window)
+            (q_BHLK,) = self.project(x, self.w_q, rows=rows)
+            k_BHMK, v_BHMV = self.project(memory, self.w_k, self.w_v, rows=memory_rows)
+        heads_BHLV = self.mix(
+            q_BHLK, k_BHMK, v_BHMV, allowed, causal=causal, window=self.window
+        )
+        return self.join(heads_BHLV, rows)
 
-    def project(self, x_BLD: Tensor, *linears: Linear) -> list[Tensor]:
+    def project(self, x: Tensor, *linears: Linear, rows: Rows | None = None) -> list[Tensor]:
         """Apply projections of one input in one product and cut each into its heads."""
         widths = [linear.out_features for linear in linears]
         if len(linears) == 1:
-            whole_BLD = linears[0](x_BLD)
+            whole = linears[0](x)
         elif self.fused is not None:
-            whole_BLD = self.fused(x_BLD)
+            whole = self.fused(x)
         else:
-            whole_BLD = linear(x_BLD, *side_by_side(linears))
+            whole = linear(x, *side_by_side(linears))
+        whole_BLD = whole if rows is None else rows.put(whole)
         parts = torch.split(whole_BLD, widths, dim=-1)
         return [torch.unflatten(part, -1, (self.heads, -1)).transpose(1, 2) for part in parts]
 
@@ -143,7 +152,7 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         window: int = 0,
     ) -> Tensor:
-        """Concat(head_1, ..., head_h) W^O of projected queries, keys and values.
+        """Return head_1, ..., head_h of projected queries, keys and values.
 
         With a window, queries and keys are those of the same positions.
         """
@@ -160,19 +169,19 @@ class MultiHeadAttention(nn.Module):
             seen = seen.tril() if causal else seen
             seen = seen if allowed is None else seen & allowed
             heads_BHLV, self.weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, seen, dropout)
-        elif window:
-            heads_BHLV = local_attention(
+            return heads_BHLV
+        if window:
+            return local_attention(
                 q_BHLK, k_BHMK, v_BHMV, allowed, window=window, causal=causal, dropout=dropout
             )
-        else:
-            heads_BHLV = F.scaled_dot_product_attention(
-                q_BHLK, k_BHMK, v_BHMV, attn_mask=allowed, dropout_p=dropout, is_causal=causal
-            )
-        return self.join(heads_BHLV)
+        return F.scaled_dot_product_attention(
+            q_BHLK, k_BHMK, v_BHMV, attn_mask=allowed, dropout_p=dropout, is_causal=causal
+        )
 
-    def join(self, heads_BHLV: Tensor) -> Tensor:
+    def join(self, heads_BHLV: Tensor, rows: Rows | None = None) -> Tensor:
         """Concat(head_1, ..., head_h) W^O."""
-        out: Tensor = self.w_o(heads_BHLV.transpose(1, 2).flatten(2))
+        heads_BLD = heads_BHLV.transpose(1, 2).flatten(2)
+        out: Tensor = self.w_o(heads_BLD if rows is None else rows.take(heads_BLD))
         return out
 
 

@@ -11,6 +11,7 @@ from aiayn.config import Activation
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.dropout import dropout
 from aiayn.model.linear import Linear
+from aiayn.model.rows import Rows
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -34,10 +35,9 @@ class FeedForward(nn.Module):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, x_BLD: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Apply the network to each position by itself."""
-        inner_BLF = dropout(self.w_1(x_BLD), self.dropout, self.training)
-        return cast(Tensor, self.w_2(inner_BLF))
+        return cast(Tensor, self.w_2(dropout(self.w_1(x), self.dropout, self.training)))
 
 
 class AddAndNorm(nn.Module):
@@ -50,10 +50,9 @@ class AddAndNorm(nn.Module):
         self.dropout = dropout
         self.norm = nn.LayerNorm(d_model, eps=epsilon)
 
-    def forward(self, x_BLD: Tensor, sublayer_BLD: Tensor) -> Tensor:
+    def forward(self, x: Tensor, sublayer: Tensor) -> Tensor:
         """Join the input of a sub-layer and its output."""
-        dropped_BLD = dropout(sublayer_BLD, self.dropout, self.training)
-        return cast(Tensor, self.norm(x_BLD + dropped_BLD))
+        return cast(Tensor, self.norm(x + dropout(sublayer, self.dropout, self.training)))
 
 
 class EncoderLayer(nn.Module):
@@ -74,10 +73,13 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.add_2 = AddAndNorm(d_model, dropout, epsilon=epsilon)
 
-    def forward(self, x_BSD: Tensor, allowed: Tensor | None) -> Tensor:
-        """Apply both sub-layers; `allowed` hides the padding of the source."""
-        x_BSD = self.add_1(x_BSD, self.self_attention(x_BSD, x_BSD, allowed))
-        return cast(Tensor, self.add_2(x_BSD, self.feed_forward(x_BSD)))
+    def forward(self, x: Tensor, allowed: Tensor | None, rows: Rows | None = None) -> Tensor:
+        """Apply both sub-layers to (B, S, D), or to (N, D) with the places of its rows.
+
+        `allowed` hides the padding of the source.
+        """
+        x = self.add_1(x, self.self_attention(x, x, allowed, rows=rows))
+        return cast(Tensor, self.add_2(x, self.feed_forward(x)))
 
 
 class DecoderLayer(nn.Module):
@@ -101,11 +103,20 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.add_3 = AddAndNorm(d_model, dropout, epsilon=epsilon)
 
-    def forward(self, y_BTD: Tensor, memory_BSD: Tensor, allowed: Tensor | None) -> Tensor:
-        """Apply the three sub-layers; `allowed` hides the padding of the source.
+    def forward(
+        self,
+        y: Tensor,
+        memory: Tensor,
+        allowed: Tensor | None,
+        rows: Rows | None = None,
+        memory_rows: Rows | None = None,
+    ) -> Tensor:
+        """Apply the three sub-layers to (B, T, D), or to (N, D) with the places of its rows.
 
-        Padding of the target stands at its end, where no earlier position looks.
+        `allowed` hides the padding of the source. Padding of the target stands at its end,
+        where no earlier position looks.
         """
-        y_BTD = self.add_1(y_BTD, self.self_attention(y_BTD, y_BTD, causal=True))
-        y_BTD = self.add_2(y_BTD, self.cross_attention(y_BTD, memory_BSD, allowed))
-        return cast(Tensor, self.add_3(y_BTD, self.feed_forward(y_BTD)))
+        y = self.add_1(y, self.self_attention(y, y, causal=True, rows=rows))
+        crossed = self.cross_attention(y, memory, allowed, rows=rows, memory_rows=memory_rows)
+        y = self.add_2(y, crossed)
+        return cast(Tensor, self.add_3(y, self.feed_forward(y)))

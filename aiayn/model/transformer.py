@@ -16,6 +16,7 @@ from aiayn.model.dropout import dropout
 from aiayn.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from aiayn.model.linear import Linear
 from aiayn.model.positions import build_positions
+from aiayn.model.rows import Rows
 
 PAD = 0
 """The id that fills up a batch, and from which the decoder starts; its embedding is zero."""
@@ -109,21 +110,46 @@ class Transformer(nn.Module):
         allowed = source_allowed(source_BS)
         return self.decode(shift_right(target_BT), self.encode(source_BS, allowed), allowed)
 
-    def encode(self, source_BS: Tensor, allowed: Tensor) -> Tensor:
-        """Return the memory (B, S, D) that the decoder looks at."""
-        x_BSD = self.source_embedding(source_BS) + self.source_positions(0, source_BS.size(1))
-        x_BSD = dropout(x_BSD, self.config.dropout, self.training)
-        for layer in self.encoder:
-            x_BSD = layer(x_BSD, allowed)
-        return cast(Tensor, x_BSD)
+    def token_states(
+        self, source_BS: Tensor, target_BT: Tensor, source_N: Tensor, target_N: Tensor
+    ) -> Tensor:
+        """Return `states` (N, D) of the target tokens, and compute none of padding.
 
-    def decode(self, shifted_BT: Tensor, memory_BSD: Tensor, allowed: Tensor) -> Tensor:
-        """Return the decoder's output (B, T, D) for a target that is shifted right."""
-        y_BTD = self.target_embedding(shifted_BT) + self.target_positions(0, shifted_BT.size(1))
-        y_BTD = dropout(y_BTD, self.config.dropout, self.training)
+        Args:
+            source_BS: The source.
+            target_BT: The target.
+            source_N: Where in the source its tokens stand, read row by row.
+            target_N: The same of the target.
+        """
+        source, target = Rows(source_N, *source_BS.shape), Rows(target_N, *target_BT.shape)
+        allowed = source_allowed(source_BS)
+        memory_ND = self.encode(source_BS, allowed, source)
+        return self.decode(shift_right(target_BT), memory_ND, allowed, target, source)
+
+    def encode(self, source_BS: Tensor, allowed: Tensor, rows: Rows | None = None) -> Tensor:
+        """Return the memory (B, S, D) that the decoder looks at, or its rows (N, D)."""
+        x = self.source_embedding(source_BS) + self.source_positions(0, source_BS.size(1))
+        x = x if rows is None else rows.take(x)
+        x = dropout(x, self.config.dropout, self.training)
+        for layer in self.encoder:
+            x = layer(x, allowed, rows)
+        return cast(Tensor, x)
+
+    def decode(
+        self,
+        shifted_BT: Tensor,
+        memory: Tensor,
+        allowed: Tensor,
+        rows: Rows | None = None,
+        memory_rows: Rows | None = None,
+    ) -> Tensor:
+        """Return the decoder's output for a target that is shifted right, as `encode` does."""
+        y = self.target_embedding(shifted_BT) + self.target_positions(0, shifted_BT.size(1))
+        y = y if rows is None else rows.take(y)
+        y = dropout(y, self.config.dropout, self.training)
         for layer in self.decoder:
-            y_BTD = layer(y_BTD, memory_BSD, allowed)
-        return cast(Tensor, y_BTD)
+            y = layer(y, memory, allowed, rows, memory_rows)
+        return cast(Tensor, y)
 
     def logits(self, states_BTD: Tensor) -> Tensor:
         """Return y E^T: no scale, and no bias unless the settings ask for one."""

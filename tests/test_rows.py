@@ -1,0 +1,74 @@
+"""Tokens laid end to end give what rectangles give, without their padding."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from test_transformer import SMALL, padded_batch, small_model
+
+from aiayn.data.batch import batch_of
+from aiayn.model.rows import Rows
+
+
+def places() -> Rows:
+    return Rows(torch.tensor([0, 1, 4, 5, 6]), 2, 4)
+
+
+def test_rows_are_taken_from_a_rectangle_and_put_back_with_zeros_between():
+    x = torch.arange(16.0).view(2, 4, 2)
+    taken = places().take(x)
+    assert taken.tolist() == [[0, 1], [2, 3], [8, 9], [10, 11], [12, 13]]
+    kept = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0]])
+    assert torch.equal(places().put(taken), x * kept[..., None])
+
+
+def test_the_gradients_of_taking_and_putting_are_right():
+    x = torch.randn(2, 4, 3, dtype=torch.float64, requires_grad=True)
+    rows = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(places().take, x)
+    assert torch.autograd.gradcheck(places().put, rows)
+
+
+def states_both_ways(model):
+    batch = batch_of(*padded_batch())
+    padded = model.states(batch.source_BS, batch.target_BT).flatten(0, 1)[batch.target_N]
+    return padded, model.token_states(
+        batch.source_BS, batch.target_BT, batch.source_N, batch.target_N
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"d_k": 2, "d_v": 5, "attention_bias": False},
+        {"attention_window": 3},
+        {"positions": "learned", "max_positions": 8},
+    ],
+    ids=str,
+)
+def test_the_network_gives_the_same_states_and_gradients_without_padding(settings):
+    model = small_model(replace(SMALL, **settings)).double()
+    padded, rows = states_both_ways(model)
+    torch.testing.assert_close(rows, padded)
+    weights = [p for name, p in model.named_parameters() if "output" not in name]
+    found, wanted = (
+        torch.autograd.grad(states.square().sum(), weights) for states in (rows, padded)
+    )
+    torch.testing.assert_close(found, wanted)
+
+
+def test_the_plain_path_of_attention_works_without_padding_too():
+    model = small_model()
+    model.use_reference_attention()
+    padded, rows = states_both_ways(model)
+    torch.testing.assert_close(rows, padded)
+
+
+def test_no_layer_but_attention_sees_padding():
+    model, seen = small_model(), []
+    for layer in [*model.encoder, *model.decoder]:
+        layer.feed_forward.register_forward_hook(lambda _, x, y: seen.append(tuple(y.shape)))
+    batch = batch_of(*padded_batch())
+    model.token_states(batch.source_BS, batch.target_BT, batch.source_N, batch.target_N)
+    assert seen == [(12, 12)] * 2 + [(14, 12)] * 2
