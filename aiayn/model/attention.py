@@ -116,7 +116,7 @@ class MultiHeadAttention(nn.Module):
             memory: What is looked at, (B, M, D).
             allowed: True where a query may look; broadcasts to (B, H, L, M). None: everywhere.
             causal: Position i sees the memory up to i only; goes without `allowed`.
-            rows: Where the tokens of x stand, if it is (N, D), without padding.
+            rows: Where the tokens of x stand, if it is (R, D), without padding.
             memory_rows: The same of the memory.
         """
         if x is memory:

@@ -74,7 +74,7 @@ class EncoderLayer(nn.Module):
         self.add_2 = AddAndNorm(d_model, dropout, epsilon=epsilon)
 
     def forward(self, x: Tensor, allowed: Tensor | None, rows: Rows | None = None) -> Tensor:
-        """Apply both sub-layers to (B, S, D), or to (N, D) with the places of its rows.
+        """Apply both sub-layers to (B, S, D), or to (R, D) with the places of its rows.
 
         `allowed` hides the padding of the source.
         """
@@ -111,7 +111,7 @@ class DecoderLayer(nn.Module):
         rows: Rows | None = None,
         memory_rows: Rows | None = None,
     ) -> Tensor:
-        """Apply the three sub-layers to (B, T, D), or to (N, D) with the places of its rows.
+        """Apply the three sub-layers to (B, T, D), or to (R, D) with the places of its rows.
 
         `allowed` hides the padding of the source. Padding of the target stands at its end,
         where no earlier position looks.

@@ -1,13 +1,17 @@
 """Tokens laid end to end: a batch without its padding.
 
-B sentences; L length; N tokens; D width.
+B sentences; L length; N tokens; R rows, N and a few to fill up; D width.
 """
 
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+MULTIPLE = 32
+"""Products are fastest for round numbers of rows, and for numbers that they have seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +27,19 @@ class Rows:
     sentences: int
     length: int
 
+    @property
+    def tokens(self) -> int:
+        """How many rows are tokens; the few that follow are never looked at."""
+        return self.places_N.size(0)
+
     def take(self, x_BLD: Tensor) -> Tensor:
-        """Return what stands at the places, (N, D)."""
+        """Return what stands at the places, (R, D)."""
         return cast(Tensor, _Take.apply(x_BLD.flatten(0, 1), self.places_N))  # type: ignore[no-untyped-call]
 
-    def put(self, x_ND: Tensor) -> Tensor:
+    def put(self, x_RD: Tensor) -> Tensor:
         """Return a rectangle (B, L, D) with x at the places, and zero elsewhere."""
         size = self.sentences * self.length
-        x = cast(Tensor, _Put.apply(x_ND, self.places_N, size))  # type: ignore[no-untyped-call]
+        x = cast(Tensor, _Put.apply(x_RD, self.places_N, size))  # type: ignore[no-untyped-call]
         return torch.unflatten(x, 0, (self.sentences, self.length))
 
 
@@ -41,23 +50,35 @@ class _Take(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, places_N: Tensor) -> Tensor:
         ctx.save_for_backward(places_N)
         ctx.size = x.size(0)
-        return x.index_select(0, places_N)
+        return _take(x, places_N)
 
     @staticmethod
-    def backward(ctx: Any, grad_ND: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad_RD: Tensor) -> tuple[Tensor, None]:
         (places_N,) = ctx.saved_tensors
-        return cast(Tensor, _Put.apply(grad_ND, places_N, ctx.size)), None  # type: ignore[no-untyped-call]
+        return _put(grad_RD, places_N, ctx.size), None
 
 
 class _Put(torch.autograd.Function):
-    """The transpose of `_Take`, and each is the gradient of the other."""
+    """The transpose of `_Take`: each is the gradient of the other."""
 
     @staticmethod
-    def forward(ctx: Any, x_ND: Tensor, places_N: Tensor, size: int) -> Tensor:
+    def forward(ctx: Any, x_RD: Tensor, places_N: Tensor, size: int) -> Tensor:
         ctx.save_for_backward(places_N)
-        return x_ND.new_zeros(size, x_ND.size(1)).index_copy_(0, places_N, x_ND)
+        return _put(x_RD, places_N, size)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (places_N,) = ctx.saved_tensors
-        return cast(Tensor, _Take.apply(grad, places_N)), None, None  # type: ignore[no-untyped-call]
+        return _take(grad, places_N), None, None
+
+
+def _take(x: Tensor, places_N: Tensor) -> Tensor:
+    tokens = places_N.size(0)
+    x_RD = x.index_select(0, F.pad(places_N, (0, -tokens % MULTIPLE)))
+    x_RD[tokens:] = 0
+    return x_RD
+
+
+def _put(x_RD: Tensor, places_N: Tensor, size: int) -> Tensor:
+    rectangle = x_RD.new_zeros(size, x_RD.size(1))
+    return rectangle.index_copy_(0, places_N, x_RD[: places_N.size(0)])

@@ -123,11 +123,12 @@ class Transformer(nn.Module):
         """
         source, target = Rows(source_N, *source_BS.shape), Rows(target_N, *target_BT.shape)
         allowed = source_allowed(source_BS)
-        memory_ND = self.encode(source_BS, allowed, source)
-        return self.decode(shift_right(target_BT), memory_ND, allowed, target, source)
+        memory_RD = self.encode(source_BS, allowed, source)
+        states_RD = self.decode(shift_right(target_BT), memory_RD, allowed, target, source)
+        return states_RD[: target.tokens]
 
     def encode(self, source_BS: Tensor, allowed: Tensor, rows: Rows | None = None) -> Tensor:
-        """Return the memory (B, S, D) that the decoder looks at, or its rows (N, D)."""
+        """Return the memory (B, S, D) that the decoder looks at, or its rows (R, D)."""
         x = self.source_embedding(source_BS) + self.source_positions(0, source_BS.size(1))
         x = x if rows is None else rows.take(x)
         x = dropout(x, self.config.dropout, self.training)
