@@ -64,8 +64,8 @@ class ModelFile:
         """Refuse weights that are not those of a network with these settings."""
         with torch.device("meta"):
             wanted = build_model(self.config, self.codec).state_dict()
-        for name in sorted(wanted.keys() ^ self.weights.keys()):
-            raise ValueError(f"its settings and its weights do not agree on {name}")
+        if odd := wanted.keys() ^ self.weights.keys():
+            raise ValueError(f"its settings and its weights do not agree on {min(odd)}")
         for name, weight in wanted.items():
             if weight.shape != self.weights[name].shape:
                 raise ValueError(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aiayn.data import plan as plan_module
-from aiayn.data.plan import easy_to_share, micro_batches, plan_epoch
+from aiayn.data.plan import micro_batches, plan_epoch
 
 
 def random_lengths(count=500, longest=60):
@@ -147,14 +147,10 @@ def test_micro_batches_of_unlike_lengths_are_about_equally_large_too():
     assert max(sizes) - min(sizes) <= 2 * 23
 
 
-@pytest.mark.parametrize(
-    ("pieces", "wanted"),
-    [(1, 1), (2, 2), (3, 4), (4, 4), (5, 6), (7, 8), (8, 8), (9, 12), (13, 16), (17, 24)],
-)
-def test_there_are_as_many_micro_batches_as_processes_share_well(pieces, wanted):
-    lengths = np.full(48 * pieces, 5, dtype=np.int32)
-    found = micro_batches(np.arange(len(lengths)), lengths, lengths, limit=48 * 5)
-    assert len(found) == easy_to_share(pieces) == wanted
+def test_a_pair_beyond_the_limit_leaves_the_others_equally_large():
+    lengths = np.array([1000] + [10] * 21, dtype=np.int32)
+    pieces = micro_batches(np.arange(22), lengths, lengths, limit=100)
+    assert [len(piece) for piece in pieces] == [1, 7, 7, 7]
 
 
 def test_micro_batches_do_not_depend_on_the_order_of_an_update():

@@ -22,9 +22,9 @@ class Batch:
 
     source_BS: Tensor
     target_BT: Tensor
-    source_N: Tensor
+    source_places: Tensor
     """Where the tokens that are not padding stand in the source, read row by row."""
-    target_N: Tensor
+    target_places: Tensor
     """The same of the target."""
     gold_N: Tensor
     """The tokens there."""
@@ -46,7 +46,13 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device; the copy does not hold up the caller."""
-        parts = (self.source_BS, self.target_BT, self.source_N, self.target_N, self.gold_N)
+        parts = (
+            self.source_BS,
+            self.target_BT,
+            self.source_places,
+            self.target_places,
+            self.gold_N,
+        )
         if device.type == "cuda":
             parts = tuple(part.pin_memory() for part in parts)  # type: ignore[assignment]
         return Batch(*(part.to(device, non_blocking=True) for part in parts))
@@ -65,10 +71,12 @@ def collate(pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
 
 def batch_of(source_BS: Tensor, target_BT: Tensor) -> Batch:
     """Return a batch, with the places of its tokens."""
-    source_N, target_N = (
+    source_places, target_places = (
         (ids != PAD).flatten().nonzero().squeeze(1) for ids in (source_BS, target_BT)
     )
-    return Batch(source_BS, target_BT, source_N, target_N, target_BT.flatten()[target_N])
+    return Batch(
+        source_BS, target_BT, source_places, target_places, target_BT.flatten()[target_places]
+    )
 
 
 def pad(sequences: Sequence[Ids] | Sequence[Sequence[int]]) -> Tensor:

@@ -7,7 +7,6 @@ alone, so none has to tell another what to do, and a place in the training is tw
 epoch and update.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +89,7 @@ def micro_batches(
 ) -> list[PairNumbers]:
     """Cut the pairs of an update into pieces of at most `limit` padded tokens on either side.
 
-    The pieces are about equally large, and `easy_to_share`, so that processes which share them
+    They are as few as can be, and about equally large, so that processes which share them
     finish together. A pair that is longer than the limit makes a piece of its own. The longest
     come first, so that memory is at its peak at once.
     """
@@ -99,24 +98,15 @@ def micro_batches(
     by_length = np.lexsort((source, target, longer))[::-1]
     longer = longer[by_length]
     bounds = _cut_padded(longer, limit)
-    pieces = easy_to_share(len(bounds) - 1)
-    too_small, enough = int(longer.sum()) // (pieces + 1), limit
+    too_small, enough = 0, limit
     while enough - too_small > 1:
         middle = (too_small + enough) // 2
         even = _cut_padded(longer, middle)
-        if len(even) - 1 > pieces:
+        if len(even) > len(bounds):
             too_small = middle
         else:
             enough, bounds = middle, even
     return np.split(pairs[by_length], bounds[1:-1])
-
-
-def easy_to_share(pieces: int) -> int:
-    """Return the next number of pieces that 2, with many pieces 4 or 8, processes divide."""
-    if pieces <= 2:
-        return pieces
-    step = min(max(2, 1 << pieces.bit_length() - 2), 8)
-    return math.ceil(pieces / step) * step
 
 
 def _cut_padded(longer: Lengths, limit: int) -> list[int]:

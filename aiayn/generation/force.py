@@ -62,7 +62,7 @@ def force(
 
 def _log_probabilities(model: Transformer, batch: Batch) -> list[float]:
     states_ND = model.token_states(
-        batch.source_BS, batch.target_BT, batch.source_N, batch.target_N
+        batch.source_BS, batch.target_BT, batch.source_places, batch.target_places
     )
     found: list[float] = []
     for start in range(0, batch.tokens, TOKENS_AT_ONCE):

@@ -1,6 +1,7 @@
 """Attention: sections 3.2.1 and 3.2.2 of the paper.
 
-B sentences; L, M query and memory length; D d_model; H heads; K, V d_k and d_v per head.
+B sentences; L, M query and memory length; D d_model; H heads; K, V d_k and d_v per head;
+R rows without padding.
 """
 
 import math
@@ -131,7 +132,7 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, x: Tensor, *linears: Linear, rows: Rows | None = None) -> list[Tensor]:
         """Apply projections of one input in one product and cut each into its heads."""
-        widths = [linear.out_features for linear in linears]
+        widths = [layer.out_features for layer in linears]
         if len(linears) == 1:
             whole = linears[0](x)
         elif self.fused is not None:
@@ -187,7 +188,7 @@ class MultiHeadAttention(nn.Module):
 
 def side_by_side(linears: Sequence[Linear]) -> tuple[Tensor, Tensor | None]:
     """Return the weights of several projections as one matrix, and their biases as one."""
-    weight = torch.cat([linear.weight for linear in linears])
+    weight = torch.cat([layer.weight for layer in linears])
     if linears[0].bias is None:
         return weight, None
-    return weight, torch.cat([linear.bias for linear in linears])
+    return weight, torch.cat([layer.bias for layer in linears])

@@ -1,6 +1,6 @@
 """The layers of figure 1: feed-forward network, residual connection, encoder, decoder.
 
-B sentences; L, S, T length; D d_model.
+B sentences; L, S, T length; D d_model; R rows without padding.
 """
 
 from typing import cast

@@ -13,7 +13,11 @@ from torch.autograd.function import once_differentiable
 
 from aiayn.config import Activation
 
-ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "swish": F.silu}
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu_, "swish": F.silu}
+
+
+HAS_PRODUCTS = torch._C._has_mkldnn and "AVX" in torch.backends.cpu.get_cpu_capability()
+"""Whether oneDNN multiplies matrices that are not packed for it as fast as BLAS: on x86."""
 
 
 class Linear(nn.Linear):
@@ -58,7 +62,7 @@ def has_products(x: Tensor) -> bool:
     return (
         x.is_cpu
         and x.dtype == torch.float32
-        and torch._C._has_mkldnn
+        and HAS_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )
@@ -99,10 +103,10 @@ class _Linear(torch.autograd.Function):
         for_x, for_weight, for_bias, _ = ctx.needs_input_grad
         if y is not None:
             grad = torch.ops.aten.threshold_backward(grad, y, 0)
-        grad_NO = grad.flatten(0, -2)
+        grad_NO = grad.reshape(-1, grad.size(-1))
         return (
             product(grad, weight_OI.T) if for_x else None,
-            grad_NO.T @ x.flatten(0, -2) if for_weight else None,
+            grad_NO.T @ x.reshape(-1, x.size(-1)) if for_weight else None,
             grad_NO.sum(dim=0) if for_bias else None,
             None,
         )

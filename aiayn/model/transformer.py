@@ -1,6 +1,7 @@
 """The Transformer of figure 1.
 
-B sentences; S, T source and target length; D d_model; W vocabulary.
+B sentences; S, T source and target length; D d_model; W vocabulary; N tokens and R rows without
+padding.
 """
 
 import math
@@ -111,17 +112,21 @@ class Transformer(nn.Module):
         return self.decode(shift_right(target_BT), self.encode(source_BS, allowed), allowed)
 
     def token_states(
-        self, source_BS: Tensor, target_BT: Tensor, source_N: Tensor, target_N: Tensor
+        self,
+        source_BS: Tensor,
+        target_BT: Tensor,
+        source_places: Tensor,
+        target_places: Tensor,
     ) -> Tensor:
-        """Return `states` (N, D) of the target tokens, and compute none of padding.
+        """Return `states` (N, D) of the target tokens, with padding in attention only.
 
         Args:
             source_BS: The source.
             target_BT: The target.
-            source_N: Where in the source its tokens stand, read row by row.
-            target_N: The same of the target.
+            source_places: Where in the source its tokens stand, read row by row.
+            target_places: The same of the target, (N,).
         """
-        source, target = Rows(source_N, *source_BS.shape), Rows(target_N, *target_BT.shape)
+        source, target = Rows.of(source_places, source_BS), Rows.of(target_places, target_BT)
         allowed = source_allowed(source_BS)
         memory_RD = self.encode(source_BS, allowed, source)
         states_RD = self.decode(shift_right(target_BT), memory_RD, allowed, target, source)

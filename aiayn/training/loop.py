@@ -15,7 +15,6 @@ from aiayn.checkpoint import ModelFile, has_current_average, list_steps, save_mo
 from aiayn.config import Config, differences, parse_interval
 from aiayn.data.batch import collate
 from aiayn.data.folder import DataFolder
-from aiayn.data.plan import easy_to_share
 from aiayn.data.shards import Corpus
 from aiayn.device import allow_tf32, choose_precision, peak_memory
 from aiayn.errors import DataError, Diverged, UsageError
@@ -53,8 +52,7 @@ class Training:
     stop: StopRequest
     pending: list[tuple[Update, Tensor]] = field(default_factory=list)
     """Updates whose numbers are still on the device."""
-    cut_at: int = 0
-    """Padded tokens that all processes cut in two, because one could not hold them; 0: none."""
+    told_of_memory: bool = False
     logged_at: float = field(default_factory=time.monotonic)
     saved_at: float = field(default_factory=time.monotonic)
 
@@ -168,7 +166,7 @@ def announce(t: Training) -> None:
     done = f"going on after update {place.step:,}" if place.step else "starting"
     t.report.say(f"{done}: {len(t.train):,} pairs, {parameters:,} parameters, {where}")
     batch, world = t.config.batch, t.ranks.world
-    pieces = easy_to_share(math.ceil(PADDING * batch.tokens / batch.micro_tokens))
+    pieces = math.ceil(PADDING * batch.tokens / batch.micro_tokens)
     if pieces < world:
         t.report.say(
             f"{world - pieces} of {world} processes have nothing to do: an update of"
@@ -212,12 +210,12 @@ def agree_on_memory(t: Training) -> None:
     smallest = -t.ranks.agree(-(t.state.too_large or sys.maxsize))
     if smallest == sys.maxsize:
         return
-    if not t.cut_at:
+    if not t.told_of_memory:
         t.report.say(
             f"{smallest:,} tokens do not fit in memory at once and are cut in two from here on;"
             f" batch.micro_tokens={smallest // 2} avoids it"
         )
-    t.state.too_large = t.cut_at = smallest
+    t.state.too_large, t.told_of_memory = smallest, True
 
 
 def loop(t: Training) -> None:

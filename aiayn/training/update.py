@@ -82,7 +82,7 @@ def backward(state: TrainState, piece: Piece, dtype: torch.dtype) -> Tensor | No
 def loss_of(model: Transformer, batch: Batch, smoothing: float) -> Loss:
     """Return the loss of a batch, summed over its target tokens."""
     states_ND = model.token_states(
-        batch.source_BS, batch.target_BT, batch.source_N, batch.target_N
+        batch.source_BS, batch.target_BT, batch.source_places, batch.target_places
     )
     output = model.output
     return project_and_compare(states_ND, output.weight, batch.gold_N, smoothing, output.bias)
