@@ -122,17 +122,23 @@ def _explain(problem: OSError) -> UsageError | None:
     )
 
 
-def _prepare() -> None:
-    """Set what has to be set before anything is loaded or written."""
+ENVIRONMENT = {
     # Threads that wait for one another spin for some microseconds and then sleep. Spinning for
     # long is slow when something else wants a core, and sleeping at once is slow when nothing
     # does.
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    **({} if "OMP_WAIT_POLICY" in os.environ else {"GOMP_SPINCOUNT": "20000"}),
     # torch and oneDNN each keep the last 1,024 kernels they made, half a megabyte apiece, and
     # there is one for every number of rows.
-    for cache in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
-        os.environ.setdefault(cache, "256")
+    "LRU_CACHE_CAPACITY": "256",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
+}
+"""What torch reads when it is loaded."""
+
+
+def _prepare() -> None:
+    """Set what has to be set before anything is loaded or written."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A file name may hold bytes that are not UTF-8; escaped, it is valid JSON, too.

@@ -29,7 +29,7 @@ def test_a_token_costs_six_operations_a_weight_that_it_meets():
 
 
 def test_the_outlook_of_a_run_is_that_of_its_plan(data):
-    config = tiny_config()
+    config = tiny_config("batch.micro_tokens=250")
     corpus = data.corpus("train")
     plan = plan_epoch(
         corpus.source_lengths, corpus.target_lengths, tokens=400, jitter=0.1, seed=1, epoch=0
@@ -38,5 +38,8 @@ def test_the_outlook_of_a_run_is_that_of_its_plan(data):
     assert found["updates an epoch"] == len(plan)
     assert found["epochs"] == pytest.approx(12 / len(plan), abs=0.01)
     assert found["target tokens an update"] <= 400
-    assert "2 processes" in found["an update"]
+    wanted = "400 tokens an update = 2 processes x 1 micro-batches x 200"
+    assert found["an update"] == wanted
+    more = outlook(data, config, processes=3)
+    assert more["an update"] == f"{wanted}, and 1 with nothing to do"
     assert found["parameters"] == parameters_of(config.model, len(data.codec.source))

@@ -34,7 +34,9 @@ def outlook(data: DataFolder, config: Config, processes: int) -> dict[str, Any]:
         len(micro_batches(plan.pairs(u), source, target, limit=batch.micro_tokens))
         for u in chosen
     ]
-    a_process = max(1, round(float(np.mean(micro)) / processes))
+    pieces = float(np.mean(micro))
+    busy = min(processes, round(pieces))
+    a_process = round(pieces / busy)
     target_size = None if codec.shared else len(codec.target)
     parameters = parameters_of(config.model, len(codec.source), target_size)
     epochs = config.train.steps / len(plan)
@@ -42,10 +44,11 @@ def outlook(data: DataFolder, config: Config, processes: int) -> dict[str, Any]:
     model_bytes = BYTES * parameters["total"]
     return {
         "parameters": parameters,
-        "an update": f"{batch.tokens:,} tokens an update = {processes} processes"
-        f" x {a_process} micro-batches x {round(batch.tokens / processes / a_process):,}",
+        "an update": f"{batch.tokens:,} tokens an update = {busy} processes"
+        f" x {a_process} micro-batches x {round(batch.tokens / busy / a_process):,}"
+        + (f", and {processes - busy} with nothing to do" if busy < processes else ""),
         "target tokens an update": round(float(np.mean(tokens))),
-        "micro-batches an update": round(float(np.mean(micro)), 1),
+        "micro-batches an update": round(pieces, 1),
         "updates an epoch": len(plan),
         "steps": config.train.steps,
         "epochs": round(epochs, 2),

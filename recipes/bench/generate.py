@@ -20,8 +20,10 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+from aiayn.cli import ENVIRONMENT
+
 CORES = len(os.sched_getaffinity(0))
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # as `aiayn` itself does
+os.environ.update(ENVIRONMENT | os.environ)  # before torch is loaded
 EXTRA = 50
 ALONE = 100
 """Sentences of the races in which each is translated by itself."""

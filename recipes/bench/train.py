@@ -27,6 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from aiayn.cli import ENVIRONMENT
 from aiayn.config import BatchConfig, Config, ModelConfig
 from aiayn.data.batch import Batch, collate
 from aiayn.data.folder import DataFolder
@@ -47,11 +48,7 @@ SIZES = {
 CPU = torch.device("cpu")
 ALONE = Ranks(0, 1, CPU)
 CORES = len(os.sched_getaffinity(0))
-AS_AIAYN = os.environ | {
-    "GOMP_SPINCOUNT": "20000",
-    "LRU_CACHE_CAPACITY": "256",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
-}
+AS_AIAYN = ENVIRONMENT | os.environ
 """What `aiayn` sets before it loads torch."""
 
 
