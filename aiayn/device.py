@@ -68,6 +68,15 @@ def elements_at_once(device: torch.device) -> int:
     return 2**22 if device.type == "cpu" else 2**26
 
 
+def sum_type(device: torch.device) -> torch.dtype:
+    """Return the type to add many numbers up in.
+
+    A CPU computes the same bits again and again, and float64 keeps their sum the same in any
+    order; a GPU's kernels add in an order of their own, and some devices have no float64.
+    """
+    return torch.float64 if device.type == "cpu" else torch.float32
+
+
 def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
     """Return the type that matrix products run in; auto: bfloat16 on a GPU that has it."""
     if precision == "auto":

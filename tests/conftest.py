@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 # Before torch is loaded, here and in every process that a test starts: models as small as these
-# are fastest on one thread, and equal bits need equal numbers of threads.
+# are fastest on one thread.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest

@@ -1,6 +1,7 @@
 """What training costs: the paper's estimate, our count, and the plan of a run."""
 
 import pytest
+import torch
 from toy import tiny_config
 
 from aiayn.data.plan import plan_epoch
@@ -34,12 +35,28 @@ def test_the_outlook_of_a_run_is_that_of_its_plan(data):
     plan = plan_epoch(
         corpus.source_lengths, corpus.target_lengths, tokens=400, jitter=0.1, seed=1, epoch=0
     )
-    found = outlook(data, config, processes=2)
+    found = outlook(data, config, 2, torch.device("cpu"))
     assert found["updates an epoch"] == len(plan)
     assert found["epochs"] == pytest.approx(12 / len(plan), abs=0.01)
     assert found["target tokens an update"] <= 400
     wanted = "400 tokens an update = 2 processes x 1 micro-batches x 200"
     assert found["an update"] == wanted
-    more = outlook(data, config, processes=3)
+    more = outlook(data, config, 3, torch.device("cpu"))
     assert more["an update"] == f"{wanted}, and 1 with nothing to do"
     assert found["parameters"] == parameters_of(config.model, len(data.codec.source))
+
+
+def test_a_cpu_needs_room_for_the_exact_sum_of_gradients(data):
+    config = tiny_config("model.d_model=2048", "model.d_ff=32768")
+    total = parameters_of(config.model, len(data.codec.source))["total"]
+    here, there = (
+        float(outlook(data, config, 1, torch.device(name))["memory a process"].split()[1])
+        for name in ("cpu", "cuda")
+    )
+    assert here - there == pytest.approx(8 * total / 1e9, abs=0.11)
+    assert here > there
+
+
+def test_a_dry_run_for_another_machine_need_not_find_its_device(data, tmp_path, aiayn):
+    line = ("train", data.path, "-o", tmp_path / "run", "--dry-run", "--device")
+    assert [aiayn(*line, name)[0] for name in ("cuda", "nonsense")] == [0, 2]

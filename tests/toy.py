@@ -4,7 +4,11 @@ Its words are a consonant and a vowel each, so a small model learns them in seco
 """
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import torch
 
 from aiayn.commands.train import resolve
 from aiayn.config import Config
@@ -35,6 +39,17 @@ TINY = [
     "train.precision=float32",
 ]
 """Settings of a run that takes a moment, to put on a command line."""
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch compute with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def tiny_config(*assignments: str) -> Config:

@@ -121,7 +121,7 @@ def train(
     resolved = resolve(preset, config, [*(settings or []), *options])
     seconds = parse_time(time_limit) if time_limit else None
     if dry_run:
-        show_outlook(data, resolved, nproc, init_from)
+        show_outlook(data, resolved, device, nproc, init_from)
         return
     if nproc > 1 and "RANK" not in os.environ:
         start_processes(nproc, data)
@@ -147,10 +147,15 @@ def resolve(preset: str, file: Path | None, assignments: list[str]) -> Config:
     return apply_overrides(config, assignments)
 
 
-def show_outlook(data: Path, config: Config, nproc: int, init_from: Path | None) -> None:
-    """Print what the run would be."""
+def show_outlook(
+    data: Path, config: Config, device: str, nproc: int, init_from: Path | None
+) -> None:
+    """Print what the run would be; a device that is named need not be here."""
+    import torch
+
     from aiayn.checkpoint import find_model, load_model
     from aiayn.data.folder import DataFolder
+    from aiayn.device import choose_device
     from aiayn.training.loop import check_start
     from aiayn.training.outlook import outlook
 
@@ -158,7 +163,9 @@ def show_outlook(data: Path, config: Config, nproc: int, init_from: Path | None)
     if init_from is not None:
         check_start(load_model(find_model(init_from)), folder, config)
     processes = int(os.environ.get("WORLD_SIZE", nproc))
-    found = outlook(folder, config, processes)
+    elsewhere = device in ("cuda", "mps")
+    where = torch.device(device) if elsewhere else choose_device(device)
+    found = outlook(folder, config, processes, where)
     parameters = found.pop("parameters")
     console.result_table(["plan", ""], list(found.items()))
     console.result_table(["parameters", ""], list(parameters.items()))

@@ -11,6 +11,7 @@ from aiayn.config import Activation
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.dropout import dropout
 from aiayn.model.linear import Linear
+from aiayn.model.norm import LayerNorm
 from aiayn.model.rows import Rows
 
 LAYER_NORM_EPSILON = 1e-6
@@ -48,7 +49,7 @@ class AddAndNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.dropout = dropout
-        self.norm = nn.LayerNorm(d_model, eps=epsilon)
+        self.norm = LayerNorm(d_model, eps=epsilon)
 
     def forward(self, x: Tensor, sublayer: Tensor) -> Tensor:
         """Join the input of a sub-layer and its output."""

@@ -199,7 +199,7 @@ def rehearse(t: Training) -> None:
     longest = np.argpartition(longer, -min(rows, len(longer)))[-rows:]
     pair = collate([corpus.pair(int(i)) for i in longest]).to(t.ranks.device)
     # Adam's two averages do not exist before the first step: this holds their place.
-    averages = torch.empty(2 * t.state.gradients.numel(), device=t.ranks.device)
+    averages = torch.empty(2 * t.state.gradients.flat.numel(), device=t.ranks.device)
     add_gradients(t.state, [Piece("rehearsal", pair)], t.dtype)
     del averages
     agree_on_memory(t)

@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
+import torch
 
 from aiayn.config import Config, ModelConfig, parse_keep
 from aiayn.data.folder import DataFolder
 from aiayn.data.plan import micro_batches, plan_epoch
+from aiayn.device import sum_type
 from aiayn.model.transformer import parameters_of
 from aiayn.training.cost import training_flops
 
@@ -15,7 +17,9 @@ BYTES = 4
 UPDATES_LOOKED_AT = 50
 
 
-def outlook(data: DataFolder, config: Config, processes: int) -> dict[str, Any]:
+def outlook(
+    data: DataFolder, config: Config, processes: int, device: torch.device
+) -> dict[str, Any]:
     """Return the plan of a run: parameters, batches, steps, memory, disk, operations."""
     corpus, codec = data.corpus("train"), data.codec
     source, target = corpus.source_lengths, corpus.target_lengths
@@ -42,6 +46,8 @@ def outlook(data: DataFolder, config: Config, processes: int) -> dict[str, Any]:
     epochs = config.train.steps / len(plan)
     last, best = parse_keep(config.train.keep)
     model_bytes = BYTES * parameters["total"]
+    sums = sum_type(device)
+    sum_bytes = 0 if sums == torch.float32 else sums.itemsize * parameters["total"]
     return {
         "parameters": parameters,
         "an update": f"{batch.tokens:,} tokens an update = {busy} processes"
@@ -53,7 +59,7 @@ def outlook(data: DataFolder, config: Config, processes: int) -> dict[str, Any]:
         "steps": config.train.steps,
         "epochs": round(epochs, 2),
         "memory a process": _gigabytes(
-            4 * model_bytes + activation_bytes(config.model, batch.micro_tokens)
+            4 * model_bytes + sum_bytes + activation_bytes(config.model, batch.micro_tokens)
         ),
         "disk": _gigabytes((max(last, config.train.average) + best + 1) * model_bytes)
         + f" of weights and {_gigabytes(6 * model_bytes)} to go on from",

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
@@ -135,15 +135,3 @@ def name_attempt(store: Store, rank: int, world: int) -> str:
         time.sleep(SECONDS_BETWEEN_ANSWERS)
         waiting = [other for other in waiting if not store.check([f"thank {other} {own}"])]
     return own
-
-
-def flatten_gradients(model: nn.Module) -> Tensor:
-    """Give every parameter a gradient that is a view into one buffer, and return the buffer."""
-    parameters = list(model.parameters())
-    buffer = torch.zeros(sum(p.numel() for p in parameters), device=parameters[0].device)
-    start = 0
-    for parameter in parameters:
-        stop = start + parameter.numel()
-        parameter.grad = buffer[start:stop].view_as(parameter)
-        start = stop
-    return buffer

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from aiayn.checkpoint import ModelFile, build_model
 from aiayn.config import Config, OptimConfig
 from aiayn.data.codec import Codec
 from aiayn.errors import DataError
 from aiayn.model.transformer import Transformer
-from aiayn.training.ranks import flatten_gradients
+from aiayn.training.gradients import Gradients
 
 
 @dataclass(slots=True)
@@ -43,8 +42,7 @@ class TrainState:
     model: Transformer
     optimizer: torch.optim.Adam
     scaler: torch.amp.GradScaler
-    gradients: Tensor
-    """All gradients, one after the other: the gradient of each parameter is a view into it."""
+    gradients: Gradients
     place: Place = field(default_factory=Place)
     too_large: int = 0
     """Padded tokens for which memory ran out in this sitting; 0: it never did."""
@@ -104,7 +102,7 @@ def fresh_state(
         scaler=torch.amp.GradScaler(
             device.type, init_scale=1.0, enabled=dtype == torch.float16
         ),
-        gradients=flatten_gradients(model),
+        gradients=Gradients(model),
     )
 
 

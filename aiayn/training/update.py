@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from aiayn.data.batch import Batch
-from aiayn.device import autocast, free_memory, is_out_of_memory, seed_dropout
+from aiayn.device import autocast, free_memory, is_out_of_memory, seed_dropout, sum_type
 from aiayn.errors import MemoryTooSmall
 from aiayn.model.transformer import Transformer
 from aiayn.training.feed import Update
@@ -33,9 +33,7 @@ def run_update(state: TrainState, update: Update, ranks: Ranks, dtype: torch.dty
     """
     pieces = [Piece(str(number), batch) for number, batch in update.micro]
     losses = add_gradients(state, pieces, dtype)
-    ranks.sum(state.gradients)
-    state.gradients.div_(update.target_tokens)
-    norm = torch.linalg.vector_norm(state.gradients)
+    norm = state.gradients.finish(ranks, update.target_tokens)
     norm /= state.scaler.scale(torch.ones_like(norm))  # asking for the number would wait for it
     take_step(state)
     return torch.cat([losses, norm[None]])
@@ -48,18 +46,20 @@ def add_gradients(state: TrainState, pieces: list[Piece], dtype: torch.dtype) ->
     the failed attempt may have left half a gradient behind. It is the same sum over the same
     tokens; only dropout draws anew for each half.
     """
+    device = state.gradients.device
     while True:
         pieces = [part for piece in pieces for part in cut_to_fit(piece, state.too_large)]
-        state.gradients.zero_()
-        losses = torch.zeros(2, device=state.gradients.device)
+        state.gradients.clear()
+        losses = torch.zeros(2, dtype=sum_type(device), device=device)
         for piece in pieces:
             loss = backward(state, piece, dtype)
             if loss is None:
                 break
             losses += loss
+            state.gradients.collect()
         else:
             return losses
-        free_memory(state.gradients.device)
+        free_memory(device)
         note_too_large(state, piece)
 
 

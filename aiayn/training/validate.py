@@ -65,8 +65,5 @@ def validation_loss(
             loss = loss_of(model, batch.to(ranks.device), smoothing=0.0)
         sums += torch.tensor([loss.plain.item(), batch.tokens], dtype=torch.float64)
     model.train()
-    sums = (
-        sums.float().to(ranks.device) if ranks.device.type == "mps" else sums.to(ranks.device)
-    )
     ranks.sum(sums)
     return float(sums[0] / sums[1])

@@ -36,7 +36,8 @@ from aiayn.device import peak_memory, prepare_device
 from aiayn.model.transformer import Transformer, shift_right
 from aiayn.training.cost import training_flops
 from aiayn.training.feed import Update, prepared_ahead, updates_from
-from aiayn.training.ranks import Ranks, flatten_gradients, join_ranks
+from aiayn.training.gradients import Gradients
+from aiayn.training.ranks import Ranks, join_ranks
 from aiayn.training.state import TrainState, build_optimizer
 from aiayn.training.update import run_update
 
@@ -141,7 +142,7 @@ def our_side(config: Config, words: int = WORDS, ranks: Ranks = ALONE):
     model = Transformer(config.model, words).train()
     optimizer = build_optimizer(model, config.optim)
     scaler = torch.amp.GradScaler("cpu", enabled=False)
-    state = TrainState(config, None, model, optimizer, scaler, flatten_gradients(model))
+    state = TrainState(config, None, model, optimizer, scaler, Gradients(model))
     return lambda update: run_update(state, update, ranks, torch.float32)
 
 
