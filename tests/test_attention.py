@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from aiayn.model.attention import MultiHeadAttention, attention
+from aiayn.model.attention import MultiHeadAttention, attention, softmax
 
 EVERYWHERE = torch.ones(1, 1, dtype=torch.bool)
 
@@ -52,6 +52,14 @@ def test_a_hidden_key_gets_a_weight_of_exactly_zero_and_the_others_share_one():
     _, weights = attention(q, k, v, allowed)
     assert not weights[..., ~allowed].any()
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 5))
+
+
+def test_the_gradient_of_softmax_is_that_of_torch():
+    torch.manual_seed(1)
+    x = torch.randn(3, 4, 5, 21, dtype=torch.float64, requires_grad=True)
+    grad = torch.randn_like(x)
+    found, wanted = (torch.autograd.grad(y, x, grad) for y in (softmax(x), x.softmax(-1)))
+    torch.testing.assert_close(found, wanted)
 
 
 def test_each_head_attends_by_itself_and_w_o_joins_them():

@@ -7,8 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from toy import threads
 
 from aiayn.config import ModelConfig
+from aiayn.device import elements_at_once
 from aiayn.model.transformer import PAD, Transformer
 from aiayn.training import loss
 from aiayn.training.loss import (
@@ -124,7 +126,21 @@ def test_no_more_logits_than_a_chunk_exist_at_once(monkeypatch):
     monkeypatch.setattr(loss, "elements_at_once", lambda device: 5 * 11)
     with torch.no_grad(), Products() as products:
         project_and_compare(*states_and_gold(), 0.1)
-    assert products.sizes == [(5, 11)] * 4 + [(3, 11)]
+    assert products.sizes == [(rows, 11) for rows in (4, 5, 4, 5, 5)]
+
+
+def test_no_chunk_is_a_single_row_which_threads_add_up_otherwise():
+    words = 33_000  # torch shares a sum of so many among threads if it is the only one
+    tokens = elements_at_once(torch.device("cpu")) // words + 1
+    found = []
+    for count in (1, 2, 3):
+        states, output, gold = states_and_gold(tokens, vocabulary=words)
+        with threads(count):
+            smoothed, plain = project_and_compare(states, output, gold, 0.1)
+            smoothed.backward()
+        found.append([smoothed, plain, states.grad, output.grad])
+    for others in found[1:]:
+        assert all(map(torch.equal, found[0], others))
 
 
 def test_great_logits_overflow_neither_loss_nor_gradient():

@@ -68,11 +68,13 @@ def translation(sentence: str) -> str:
     return " ".join(word[::-1] for word in sentence.split())
 
 
-def make_data(folder: Path, *, seed: int = 1, shared: bool = True) -> DataFolder:
+def make_data(
+    folder: Path, *, seed: int = 1, shared: bool = True, longest: int = 6
+) -> DataFolder:
     """Write some sentences with their translations and make a data folder of them."""
     texts = {}
     for number, (split, count) in enumerate((("train", 400), ("valid", 12))):
-        lines = sentences(count, seed=2 * seed + number)
+        lines = sentences(count, seed=2 * seed + number, longest=longest)
         files = folder / f"{split}.source", folder / f"{split}.target"
         for file, side in zip(files, (lines, map(translation, lines)), strict=True):
             file.write_text("".join(f"{line}\n" for line in side))

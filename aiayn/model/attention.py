@@ -6,10 +6,12 @@ R rows without padding.
 
 import math
 from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from aiayn.model.linear import Linear, linear
 from aiayn.model.local import LONG, local_attention, neighbourhood
@@ -33,8 +35,32 @@ def attention(
     """
     d_k = q_BHLK.size(-1)
     scores_BHLM = q_BHLK @ k_BHMK.mT / math.sqrt(d_k)
-    weights_BHLM = scores_BHLM.masked_fill(~allowed, -math.inf).softmax(dim=-1)
+    weights_BHLM = softmax(scores_BHLM.masked_fill(~allowed, -math.inf))
     return F.dropout(weights_BHLM, dropout) @ v_BHMV, weights_BHLM
+
+
+def softmax(x: Tensor) -> Tensor:
+    """Return softmax over the last dimension."""
+    if x.is_cpu and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        return cast(Tensor, _Softmax.apply(x))  # type: ignore[no-untyped-call]
+    return x.softmax(dim=-1)
+
+
+class _Softmax(torch.autograd.Function):
+    """Softmax with a gradient that any number of threads finds; torch's differs in a digit."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        p = x.softmax(dim=-1)
+        ctx.save_for_backward(p)
+        return p
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (p,) = ctx.saved_tensors
+        weighted: Tensor = grad * p
+        return weighted.sub_(p * weighted.sum(dim=-1, keepdim=True))
 
 
 class MultiHeadAttention(nn.Module):
@@ -163,13 +189,17 @@ class MultiHeadAttention(nn.Module):
             i = torch.arange(length, device=q_BHLK.device)
             allowed = neighbourhood(i, i, allowed, window=window, causal=causal)
             causal, window = False, 0
-        if self.reference:
+        # Where torch has no fused kernel, its plain path differs with the number of threads.
+        fused = not dropout and q_BHLK.size(-1) == v_BHMV.size(-1)
+        exact = q_BHLK.is_cpu and torch.is_grad_enabled() and not fused and not window
+        if self.reference or exact:
             seen = torch.ones(
                 q_BHLK.size(2), k_BHMK.size(2), dtype=torch.bool, device=q_BHLK.device
             )
             seen = seen.tril() if causal else seen
             seen = seen if allowed is None else seen & allowed
-            heads_BHLV, self.weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, seen, dropout)
+            heads_BHLV, weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, seen, dropout)
+            self.weights_BHLM = weights_BHLM if self.reference else None
             return heads_BHLV
         if window:
             return local_attention(

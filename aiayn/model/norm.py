@@ -18,10 +18,10 @@ class LayerNorm(nn.LayerNorm):
 
 
 class _Normalize(torch.autograd.Function):
-    """F.layer_norm, whose gradients do not depend on the number of threads.
+    """F.layer_norm, with gradients of weight and bias that any number of threads finds.
 
-    torch lets each thread add up the gradients of weight and bias over its part of the rows, so
-    that their last digits differ from one number of threads to another.
+    torch's own threads add these up each over its part of the rows, so that the last digits
+    differ from one number of threads to another.
     """
 
     @staticmethod
@@ -37,6 +37,5 @@ class _Normalize(torch.autograd.Function):
         grad_x, _, _ = torch.ops.aten.native_layer_norm_backward(
             grad, x, weight.shape, mean, inverse, weight, bias, [True, False, False]
         )
-        normal = (x - mean).mul_(inverse)
-        rows = list(range(x.dim() - 1))
-        return grad_x, normal.mul_(grad).sum(rows), grad.sum(rows), None
+        for_weight = (x - mean).mul_(inverse).mul_(grad)
+        return grad_x, for_weight.sum_to_size(weight.shape), grad.sum_to_size(bias.shape), None

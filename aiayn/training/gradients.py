@@ -3,9 +3,9 @@
 In float32, (a + b) + c and a + (b + c) differ in the last digit, and so would the gradients of
 one process and of two that share its micro-batches. That does not stay small: now and then, a
 last digit decides on which side of zero the input of a ReLU lies, and the weights of two runs
-part by a thousandth within 50 updates. So on a CPU, whose other results do not depend on the
-number of threads, micro-batches are added up in float64. It holds the sum of a few float32
-exactly, and any number of processes arrives at the same bits.
+part by a thousandth within 50 updates. So on a CPU micro-batches are added up in float64. It
+holds the sum of a few float32 exactly, and any number of processes arrives at the same bits. So
+does any number of threads, as far as products do: on x86 those of every preset.
 """
 
 from collections.abc import Iterator

@@ -9,6 +9,7 @@ N tokens laid end to end; D d_model; W vocabulary.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -96,9 +97,9 @@ class _ProjectAndCompare(torch.autograd.Function):
         grad_bias_W = torch.zeros_like(bias_W) if wanted and bias_W is not None else None
         sums = torch.zeros(2, dtype=torch.float32, device=states_ND.device)
         multiply = product if has_products(states_ND) else F.linear
-        rows = max(1, elements_at_once(states_ND.device) // output_WD.size(0))
-        for start in range(0, gold_N.size(0), rows):
-            piece = slice(start, start + rows)
+        for piece in _chunks(
+            gold_N.size(0), elements_at_once(gold_N.device) // output_WD.size(0)
+        ):
             logits_NW = multiply(states_ND[piece], output_WD, bias_W)
             loss, delta_NW = _compare(logits_NW, gold_N[piece], smoothing)
             sums += loss
@@ -116,6 +117,16 @@ class _ProjectAndCompare(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         grads = (None if each is None else each.mul_(grad) for each in ctx.saved_tensors)
         return (*grads, None, None)
+
+
+def _chunks(count: int, most: int) -> Iterator[slice]:
+    """Cut a number of rows into slices of at most so many, which differ by one at most.
+
+    So none is a single row, which torch would add up in an order of the threads' own.
+    """
+    pieces = math.ceil(count / max(1, most))
+    for piece in range(pieces):
+        yield slice(count * piece // pieces, count * (piece + 1) // pieces)
 
 
 def _compare(logits_NW: Tensor, gold_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
