@@ -86,7 +86,7 @@ class BatchConfig:
     """Target tokens in one update, and at most as many source tokens, over all processes."""
     micro_tokens: int = 3600
     """Padded tokens on the longer side that go through the network at once: a matter of memory
-    and speed. Of the result it changes only what dropout draws, which is seeded by micro-batch.
+    and speed. Of the result it changes what dropout draws, seeded by micro-batch, and rounding.
     25,000 tokens are 8 such pieces, one for each of 8 GPUs."""
     jitter: float = 0.1
     """Pairs are grouped by length times 1 +- jitter, so that groups differ between epochs."""
