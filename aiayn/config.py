@@ -142,9 +142,10 @@ class TrainConfig:
     valid_every: int = 1000
     """Updates between validations; 0: only at the end."""
     patience: int = 0
-    """Stop after this many validations without a better one; 0: never."""
+    """Stop after this many validations without a better one; 0: never. Better is a higher score
+    (BLEU, or F1 of trees), or the same one at a lower loss."""
     log_every: int = 50
-    """Updates between two lines of metrics.jsonl."""
+    """Updates between two lines of metrics.jsonl; validations and checkpoints bring more."""
     tensorboard: bool = False
     """Write the metrics for TensorBoard too; needs `pip install aiayn[tensorboard]`."""
 

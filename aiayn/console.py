@@ -36,11 +36,14 @@ WIDE = 10_000
 class _Console(Console):
     """A console whose reader may leave: rich itself would end with 1, which means a bug."""
 
+    outlives_reader = False
+
     def on_broken_pipe(self) -> None:
-        """End as other tools do."""
+        """End as other tools do, or go on unheard."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
-        raise SystemExit(CLOSED_PIPE)
+        if not self.outlives_reader:
+            raise SystemExit(CLOSED_PIPE)
 
 
 def _width(stream: TextIO | None) -> int | None:
@@ -95,6 +98,11 @@ def shows_colours() -> bool:
 def say(message: str) -> None:
     """Say something to the person at the terminal, on standard error."""
     stderr.print(message, markup=False, soft_wrap=True)
+
+
+def go_on_unheard() -> None:
+    """Let long work outlive the reader of standard error: what it says is in a log, too."""
+    stderr.outlives_reader = True
 
 
 def say_table(

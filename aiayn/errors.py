@@ -6,8 +6,10 @@ AiaynError
 |-- MemoryTooSmall    4  one sentence does not fit
 |-- Diverged          5  the loss or a gradient is not a number
 |-- OutsideBand       6  a score outside the band asked for
+|-- Lost             69  another process of the run has gone
 |-- Stopped          75  stopped by a signal or a time limit, everything saved
-`-- Interrupted     130  stopped by Ctrl-C, everything saved
+|-- Interrupted     130  stopped by Ctrl-C, everything saved
+`-- Killed          137  a process of the run was killed
 
 Exit code 0 is done and 1 is a bug: anything that is not an AiaynError.
 """
@@ -54,6 +56,18 @@ class OutsideBand(AiaynError):  # noqa: N818  (reads as the state it reports)
     """A score lies outside the band that was asked for."""
 
     exit_code = 6
+
+
+class Lost(AiaynError):  # noqa: N818  (reads as the state it reports)
+    """Another process of the run has gone, and this one cannot go on without it."""
+
+    exit_code = 69
+
+
+class Killed(AiaynError):  # noqa: N818  (reads as the state it reports)
+    """A process of the run was killed, as the system does when memory runs out."""
+
+    exit_code = 137
 
 
 class Stopped(AiaynError):  # noqa: N818  (reads as the state it reports)

@@ -5,11 +5,11 @@ from itertools import islice
 
 import pytest
 
+from aiayn.data.atomic import alone
 from aiayn.data.folder import UNFINISHED_FOLDER, DataFolder
 from aiayn.data.inputs import PAIRS_PER_BLOCK, ParallelText
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
-from aiayn.data.unfinished import alone
 from aiayn.errors import DataError, Interrupted, UsageError
 
 BLOCKS, BLOCKS_PER_SHARD = 5, 2

@@ -172,6 +172,85 @@ def test_a_worker_that_is_killed_comes_back_and_the_run_is_the_same(data, two_no
     assert_same_run(run, two_nodes)
 
 
+@pytest.fixture
+def start_two(data, tmp_path):
+    """Return a function that starts two processes by --nproc, well under way."""
+
+    def start(run: Path, *settings: str) -> subprocess.Popen[str]:
+        line = ("-m", "aiayn", "train", data.path, "-o", run, *COMMAND, *SETTINGS, *settings)
+        agent = subprocess.Popen(
+            [sys.executable, *map(str, line), "--nproc", "2"],
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        wait_for(run, 1, lambda: agent.poll() is None)
+        return agent
+
+    return start
+
+
+ENDLESS = ("train.steps=100000", "train.save_every=100000", "train.valid_every=0")
+
+
+def test_a_closed_terminal_stops_a_run_with_everything_saved(data, tmp_path, start_two):
+    run = tmp_path / "one"
+    process = start(data, run, *ENDLESS)
+    wait_for(run, 1, process.is_alive)
+    os.kill(process.pid, signal.SIGHUP)
+    process.join()
+    assert (process.exitcode, (run / "last.pt").exists()) == (75, True)
+
+    agent = start_two(tmp_path / "two", *ENDLESS)
+    agent.send_signal(signal.SIGHUP)
+    talk = said_by(agent)
+    assert (agent.returncode, (tmp_path / "two" / "last.pt").exists()) == (75, True), talk
+    assert talk.count("everything is saved") == 1
+
+
+def test_a_run_goes_on_under_nohup(start_two, tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does for its child
+    try:
+        agent = start_two(tmp_path / "run")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    agent.send_signal(signal.SIGHUP)
+    talk = said_by(agent)
+    assert (agent.returncode, "done: 20 updates" in talk) == (0, True), talk
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child does not hear of it")
+def test_when_the_launcher_is_killed_its_processes_save_and_leave(data, start_two, tmp_path):
+    run = tmp_path / "run"
+    agent = start_two(run, *ENDLESS)
+    agent.kill()
+    agent.communicate()
+    # The same command waits for them to leave the folder, and goes on from what they saved.
+    code, talk = train(data, run, *ENDLESS, "--time-limit", "1s")
+    assert code == 75, talk
+    assert "going on after update" in talk
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers by /proc")
+def test_a_process_that_is_killed_is_named_without_a_traceback(start_two, tmp_path):
+    agent = start_two(tmp_path / "run", *ENDLESS)
+    _, second = workers_of(agent)
+    os.kill(second, signal.SIGKILL)
+    talk = said_by(agent)
+    assert agent.returncode == 137
+    assert "process 1 was ended by SIGKILL" in talk
+    assert "Traceback" not in talk
+
+
+def test_training_outlives_the_reader_of_what_it_says(data, tmp_path):
+    line = ("-m", "aiayn", "train", data.path, "-o", tmp_path / "run", *COMMAND, *SETTINGS)
+    process = subprocess.Popen([sys.executable, *map(str, line)], stderr=subprocess.PIPE)
+    assert b"starting" in process.stderr.readline()
+    process.stderr.close()
+    assert process.wait(300) == 0
+    assert load_model(tmp_path / "run" / "last.pt").step == 20
+    assert "done: 20 updates" in (tmp_path / "run" / "train.log").read_text()
+
+
 def test_processes_of_one_attempt_share_a_name_that_no_other_attempt_had():
     store = torch.distributed.HashStore()
     names = []

@@ -18,7 +18,9 @@ from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
 from aiayn.errors import Stopped
 from aiayn.scoring.score import Score
+from aiayn.training import run as run_module
 from aiayn.training.loop import train
+from aiayn.training.run import RunFolder
 
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
 
@@ -305,13 +307,42 @@ def test_the_best_checkpoints_are_kept_beside_the_newest(data, tmp_path):
     assert list(list_steps(tmp_path)) == [1, 11, 12]
 
 
-def test_a_run_without_improvement_stops_when_patience_ends(data, tmp_path):
-    config = tiny_config("train.patience=2", "train.valid_every=1")
+def test_a_run_without_improvement_stops_when_patience_ends(data, tmp_path, capsys):
+    # With the learning rate of 0 neither score nor loss moves.
+    config = tiny_config("train.patience=2", "train.valid_every=1", "optim.factor=0")
     train(data, tmp_path / "run", config, device="cpu", score_text=constant_score)
     last = load_model(tmp_path / "run" / "last.pt")
     assert last.step == 3
     assert last.training["place"]["best_step"] == 1
     assert load_model(tmp_path / "run" / "best.pt").step == 1
+    assert "no better in 2 validations" in capsys.readouterr().err
+
+
+def test_among_equal_scores_the_lower_loss_is_better(data, tmp_path):
+    config = tiny_config("train.patience=2", "train.valid_every=1")
+    train(data, tmp_path, config, device="cpu", score_text=constant_score)
+    last = load_model(tmp_path / "last.pt")
+    assert (last.step, last.training["place"]["best_step"]) == (12, 12)
+    assert RunFolder(tmp_path).best_steps()[0] == 12
+
+
+def test_a_run_that_has_nothing_to_do_keeps_its_settings(undisturbed, data, tmp_path, aiayn):
+    run = Path(shutil.copytree(undisturbed, tmp_path / "run"))
+    line = ("train", data.path, "-o", run, *COMMAND)
+    before = (run / "config.yaml").read_text(), (run / "provenance.json").read_text()
+    code, _, err = aiayn(*line, "train.steps=5")
+    assert (code, "up to date" in err) == (0, True)
+    assert ((run / "config.yaml").read_text(), (run / "provenance.json").read_text()) == before
+    assert aiayn(*line, "train.steps=13")[0] == 0
+    assert "steps: 13" in (run / "config.yaml").read_text()
+
+
+def test_a_second_run_in_the_same_folder_is_refused(undisturbed, data, aiayn, monkeypatch):
+    monkeypatch.setattr(run_module, "SECONDS_TO_LEAVE", 0)
+    with RunFolder(undisturbed).claimed():
+        code, _, err = aiayn("train", data.path, "-o", undisturbed, *COMMAND)
+    assert (code, f"another run is writing {undisturbed}" in err) == (2, True)
+    assert aiayn("train", data.path, "-o", undisturbed, *COMMAND)[0] == 0
 
 
 def test_a_new_run_can_begin_with_the_weights_of_another(undisturbed, data, tmp_path, aiayn):

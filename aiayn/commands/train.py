@@ -193,6 +193,7 @@ def run_training(
     from aiayn.data.folder import DataFolder
     from aiayn.training.loop import train
 
+    console.go_on_unheard()
     folder = DataFolder.open(data)
     if not folder.has("valid"):
         console.warn(f"{data} has no validation pairs, so no checkpoint is the best one")

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,14 @@ from typing import IO
 
 from aiayn.errors import UsageError
 
+try:
+    import fcntl
+except ImportError:  # not on Windows, where nothing stops a second run
+    fcntl = None  # type: ignore[assignment]
+
 TEMPORARY = ".partial"
 """What a file's name ends in while it is being written."""
+SECONDS_BETWEEN_TRIES = 0.1
 
 
 @contextmanager
@@ -147,3 +154,41 @@ def sync(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def alone(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Keep other runs out of a folder while the block runs; a killed run keeps nobody out.
+
+    Args:
+        folder: Is made if it is not there.
+        patience: Seconds to wait for another run to leave.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        while not _locked(descriptor):
+            if patience <= 0:
+                raise UsageError(
+                    f"another run is writing {folder}",
+                    fix="wait for it or end it, or name another folder",
+                )
+            time.sleep(SECONDS_BETWEEN_TRIES)
+            patience -= SECONDS_BETWEEN_TRIES
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """Tell whether a folder is ours now, or on a file system that keeps nobody out."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems
+        return True
+    return True

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from aiayn import console
+from aiayn.data.atomic import alone
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoder, Filters
 from aiayn.data.first_pass import Inputs, check, find_tags, learn
@@ -35,7 +36,6 @@ from aiayn.data.unfinished import (
     Plan,
     Record,
     Unfinished,
-    alone,
     clear,
     refuse_foreign,
 )

@@ -5,10 +5,7 @@ and a record and a list of dropped pairs for every shard that is whole on disk.
 """
 
 import json
-import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -20,11 +17,6 @@ from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName
 from aiayn.data.settings import Settings
 from aiayn.data.shards import Shard
 from aiayn.errors import UsageError
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where nothing stops a second run
-    fcntl = None  # type: ignore[assignment]
 
 SPOOL = "stdin.partial"
 """Where standard input is kept while it is worked on."""
@@ -155,24 +147,3 @@ def refuse_foreign(output: Path) -> None:
         raise UsageError(
             f"{output} holds other things, and no data of aiayn", fix="name an empty folder"
         )
-
-
-@contextmanager
-def alone(output: Path) -> Iterator[None]:
-    """Keep other runs out of a folder while the block runs; a killed run keeps nobody out."""
-    output.mkdir(parents=True, exist_ok=True)
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(output, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise UsageError(
-            f"another run is writing {output}", fix="wait for it, or name another folder"
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(descriptor)

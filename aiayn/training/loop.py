@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,8 +83,9 @@ def train(
     """
     if init_from is not None:
         check_start(init_from, data, config)
-    with join_ranks(device) as ranks, stop_on_signals(seconds) as stop:
-        run = RunFolder(run_path)
+    run = RunFolder(run_path)
+    with join_ranks(device) as ranks, stop_on_signals(seconds) as stop, ExitStack() as folder:
+        ranks.first_does(lambda: folder.enter_context(run.claimed()))
         ranks.first_does(lambda: run.begin(config, data))
         allow_tf32(ranks.device)
         dtype = choose_precision(config.train.precision, ranks.device)
@@ -98,6 +100,8 @@ def train(
             if is_finished(training):
                 report.say(f"up to date: {state.place.step:,} updates are done")
                 return
+            if state.place.step:
+                ranks.first_does(lambda: run.record(config, data))
             announce(training)
             check_lengths(training)
             rehearse(training)
@@ -333,10 +337,11 @@ def validate(t: Training) -> None:
         model.eval()
         found = Validation(found.loss, t.score_text(model, t.ranks))
         model.train()
-    best = place.best is None or found.quality > place.best
+    # At first every BLEU is 0, and the loss alone tells that the model learns.
+    best = place.best is None or (found.quality, -found.loss) > (place.best, -place.best_loss)
     place.stale = 0 if best else place.stale + 1
     if best:
-        place.best, place.best_step = found.quality, place.step
+        place.best, place.best_loss, place.best_step = found.quality, found.loss, place.step
         best_file = t.run.path / "best.pt"
         t.ranks.first_does(lambda: save_model(best_file, t.state.to_file(whole=False)))
     t.report.validated(place.step, found, best=best)
@@ -370,7 +375,8 @@ def save(t: Training, *, keep: bool) -> None:
 def finish(t: Training) -> None:
     """Average the newest checkpoints."""
     place = t.state.place
-    t.report.say(f"done: {place.step:,} updates, {place.target_tokens:,} target tokens")
+    why = f", no better in {place.stale} validations" if out_of_patience(t) else ""
+    t.report.say(f"done: {place.step:,} updates, {place.target_tokens:,} target tokens{why}")
     count = min(t.config.train.average, len(list_steps(t.run.path)))
     # One checkpoint, of a short run, is an average, too: whoever waits for the file finds it.
     if t.ranks.first and t.config.train.average > 1 and count:

@@ -86,4 +86,4 @@ def activation_bytes(model: ModelConfig, tokens: int) -> int:
 
 
 def _gigabytes(count: float) -> str:
-    return f"about {count / 1e9:.1f} GB"
+    return f"about {count / 1e9:.1f} GB" if count >= 1e8 else f"about {count / 1e6:.0f} MB"

@@ -7,7 +7,10 @@ equally many backward passes, while an update here is a sum over micro-batches t
 divide evenly. So the result is the same for any number of processes.
 """
 
+import ctypes
 import os
+import signal
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -22,9 +25,13 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from aiayn.device import choose_device, prepare_device
-from aiayn.errors import AiaynError, UsageError
+from aiayn.errors import AiaynError, Lost, UsageError
 
 SECONDS_BETWEEN_ANSWERS = 0.01
+PR_SET_PDEATHSIG = 1
+"""From Linux's prctl.h: the signal to get when the parent dies."""
+WORDS_OF_LOSS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+"""What gloo says when another process has gone."""
 
 Item = TypeVar("Item")
 
@@ -69,7 +76,7 @@ class Ranks:
         dist.broadcast_object_list(told, src=0, group=self.talk)
         return told[0]
 
-    def first_does(self, action: Callable[[], None]) -> None:
+    def first_does(self, action: Callable[[], object]) -> None:
         """Let the first process do what the others wait for; if it fails, all of them end."""
         problem: AiaynError | OSError | None = None
         if self.first:
@@ -101,6 +108,7 @@ def join_ranks(device_name: str) -> Iterator[Ranks]:
     if "RANK" not in os.environ:
         yield Ranks(0, 1, device)
         return
+    end_with_parent()
     store, rank, world = next(rendezvous("env://"))
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
@@ -111,8 +119,21 @@ def join_ranks(device_name: str) -> Iterator[Ranks]:
     try:
         talk = dist.new_group(backend="gloo")
         yield Ranks(dist.get_rank(), dist.get_world_size(), device, talk)
+    except RuntimeError as problem:
+        if not any(word in str(problem) for word in WORDS_OF_LOSS):
+            raise
+        raise Lost(
+            "another process of this run has gone",
+            fix="see what it said; the same command goes on from what was saved last",
+        ) from None
     finally:
         dist.destroy_process_group()
+
+
+def end_with_parent() -> None:
+    """Save and stop when torchrun itself is killed, so that nobody goes on unseen (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def name_attempt(store: Store, rank: int, world: int) -> str:

@@ -10,6 +10,8 @@ import platform
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +28,12 @@ from aiayn.checkpoint import (
     step_path,
 )
 from aiayn.config import Config, differences, parse_keep, read_yaml, to_yaml
-from aiayn.data.atomic import write_bytes, write_json
+from aiayn.data.atomic import alone, write_bytes, write_json
 from aiayn.data.folder import DataFolder
 from aiayn.errors import DataError, UsageError
 from aiayn.training.state import require_whole
 
+SECONDS_TO_LEAVE = 10
 MAY_CHANGE = ("train.", "decode.", "batch.micro_tokens")
 """Settings that a run may go on with other ones of: none is part of what is learned."""
 BUT_NOT = ("train.seed", "train.precision")
@@ -52,25 +55,34 @@ class RunFolder:
         """What was said while the run went on."""
         return self.path / "train.log"
 
-    def begin(self, config: Config, data: DataFolder) -> None:
-        """Make the folder, or check that it holds the same run."""
-        data_sha256 = fingerprint(data)
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other runs out of the folder; one that was told to stop may still be saving."""
         if self.path.is_file():
             raise UsageError(f"{self.path} is a file", fix="choose another folder with -o")
+        with alone(self.path, patience=SECONDS_TO_LEAVE):
+            yield
+
+    def begin(self, config: Config, data: DataFolder) -> None:
+        """Make the folder, or check that it holds the same run."""
         if (self.path / "config.yaml").exists():
             if self._holds_weights():
-                self._check_same_run(config, data_sha256)
-            else:
-                # A start that failed: there is nothing to go on from, and nothing to lose.
-                shutil.rmtree(self.path / "vocab", ignore_errors=True)
+                self._check_same_run(config, fingerprint(data))
+                return
+            # A start that failed: there is nothing to go on from, and nothing to lose.
+            shutil.rmtree(self.path / "vocab", ignore_errors=True)
         elif self.path.is_dir() and any(self.path.iterdir()):
             raise UsageError(
                 f"{self.path} is not empty and holds no run",
                 fix="choose another folder with -o",
             )
+        self.record(config, data)
+
+    def record(self, config: Config, data: DataFolder) -> None:
+        """Write down what this sitting does."""
         (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         data.codec.save(self.path / "vocab")
-        self._write_provenance(data.path, data_sha256)
+        self._write_provenance(data.path, fingerprint(data))
         write_bytes(self.path / "config.yaml", to_yaml(config).encode())
 
     def _holds_weights(self) -> bool:
@@ -164,12 +176,12 @@ class RunFolder:
     def best_steps(self) -> list[int]:
         """Return the updates whose checkpoints are there and were validated, best first."""
         found = {
-            row["step"]: quality_of(row["valid"])
+            row["step"]: (-quality_of(row["valid"]), row["valid"]["loss"])
             for row in self.read_metrics()
             if "valid" in row
         }
         kept = [step for step in list_steps(self.path) if step in found]
-        return sorted(kept, key=lambda step: -found[step])
+        return sorted(kept, key=found.__getitem__)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return what was measured, in order."""

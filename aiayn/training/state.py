@@ -1,5 +1,6 @@
 """What training changes and a checkpoint holds: loading it and going on is the same run."""
 
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class Place:
     """Time spent training, over all sittings."""
     best: float | None = None
     """The best validation score so far; higher is better."""
+    best_loss: float = math.inf
+    """The validation loss that goes with it, which decides among equal scores."""
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""

@@ -34,17 +34,20 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals(seconds: float | None) -> Iterator[StopRequest]:
-    """Turn SIGTERM and SIGINT into requests while the block runs."""
+    """Turn SIGTERM, SIGINT and, unless `nohup` is there, SIGHUP into requests meanwhile."""
     request = StopRequest(seconds)
-    before = {
-        number: signal.signal(number, request.receive)
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
+    numbers = [signal.SIGTERM, signal.SIGINT, *([] if outlives_terminal() else [signal.SIGHUP])]
+    before = {number: signal.signal(number, request.receive) for number in numbers}
     try:
         yield request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def outlives_terminal() -> bool:
+    """Tell whether this process goes on when its terminal is closed, as `nohup` wants it to."""
+    return not hasattr(signal, "SIGHUP") or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
 def stopped(reason: int, step: int) -> Stopped:
