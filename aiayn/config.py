@@ -259,9 +259,14 @@ def apply_overrides(config: Config, assignments: Iterable[str]) -> Config:
     for assignment in assignments:
         match = re.fullmatch(r"([^.=]+)\.([^.=]+)=(.*)", assignment)
         if match is None:
+            rooms = _names(Config)
+            key = assignment.split("=")[0]
+            homes = [r for r in rooms if key in _names(type(getattr(config, r)))]
             raise UsageError(
                 f"{assignment!r} is not a setting",
-                fix="write section.key=value, for example optim.warmup=8000",
+                fix=f"did you mean {homes[0]}.{assignment}?"
+                if homes and "=" in assignment
+                else "write section.key=value, for example optim.warmup=8000",
             )
         section, key, value = match.groups()
         config = change(config, [(section, key, value)], origin="the command line")
@@ -347,14 +352,15 @@ def _parse(text: str, kind: Any, *, name: str, origin: str) -> Any:
 
 def _check(section: Section, keys: tuple[str, ...], least: int, below: float = 0) -> None:
     """Refuse a number out of its range."""
+    room = type(section).__name__.removesuffix("Config").lower()
     for key in keys:
-        value = getattr(section, key)
+        value, name = getattr(section, key), f"{room}.{key}"
         if not least <= value < (below or math.inf):
             finite = " and finite" if value == math.inf else ""
             most = f" and below {below}" if below else finite
             wanted = f"at least {least}{most}"
             raise UsageError(
-                f"{key} is {value}, and {wanted} is wanted", fix=f"set {key} to {wanted}"
+                f"{name} is {value}, and {wanted} is wanted", fix=f"set {name} to {wanted}"
             )
 
 
@@ -384,6 +390,15 @@ def _entries(node: yaml.Node | None, path: Path) -> list[tuple[yaml.ScalarNode, 
         return []
     if not isinstance(node, yaml.MappingNode):
         raise _not_a_mapping(path, node, wanted="`key: value` lines")
+    lines: dict[str, int] = {}
+    for key, _ in node.value:
+        name, line = str(key.value), key.start_mark.line + 1
+        if name in lines:
+            raise UsageError(
+                f"{path}, line {line}: {name} is there already, in line {lines[name]}",
+                fix="delete one of them",
+            )
+        lines[name] = line
     return list(node.value)
 
 

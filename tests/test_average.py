@@ -114,9 +114,17 @@ def write_validations(run, **losses):
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
-def test_the_best_checkpoints_are_those_that_validated_best(run):
+def test_the_best_checkpoints_are_those_that_validated_best(run, capsys):
+    write_validations(run, step_10=1.5, step_20=0.5, step_30=2.0, step_40=0.9)
+    assert best_checkpoints(run, 2) == [step_path(run, 20), step_path(run, 40)]
+    assert capsys.readouterr().err == ""
+
+
+def test_better_ones_that_were_not_kept_are_named(run, capsys):
     write_validations(run, step_10=1.5, step_20=0.5, step_25=0.1, step_30=2.0, step_40=0.9)
     assert best_checkpoints(run, 2) == [step_path(run, 20), step_path(run, 40)]
+    warning = "no checkpoint was kept of update 25, which validated better than update 40"
+    assert warning in capsys.readouterr().err
 
 
 def test_more_validated_checkpoints_than_there_are_cannot_be_averaged(run):

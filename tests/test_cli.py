@@ -25,7 +25,7 @@ PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="nobody may wr
         (f"generate {LONG}", f"{LONG}: file name too long"),
         ("generate TRAINED -i afile/x", "afile/x: not a directory"),
         (f"generate TRAINED -i {LONG}", f"{LONG}: file name too long"),
-        ("train DATA -o afile/run", "afile/run/checkpoints: not a directory"),
+        ("train DATA -o afile/run", "afile/run: not a directory"),
         pytest.param("train DATA -o /proc/run", "/proc/run: ", marks=PROC),
         pytest.param(EXPORT, "/proc/exp.partial: ", marks=PROC),
     ],

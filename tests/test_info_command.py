@@ -127,6 +127,11 @@ def test_the_curves_of_a_run_are_drawn(aiayn, trained, tmp_path):
     assert {"loss (nats a token)", "validation score", "learning rate"} <= set(texts)
 
 
+def test_curves_can_be_piped(aiayn, trained):
+    code, out, _ = aiayn("info", trained, "--svg", "-")
+    assert (code, ElementTree.fromstring(out).tag) == (0, "{http://www.w3.org/2000/svg}svg")
+
+
 def test_curves_need_a_run(aiayn, data, tmp_path):
     code, _, err = aiayn("info", data.path, "--svg", tmp_path / "curves.svg")
     assert code == 2

@@ -51,7 +51,8 @@ def info(
     svg: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Draw the loss, BLEU and learning rate of a run into FILE."
+            metavar="FILE",
+            help="Draw the loss, BLEU and learning rate of a run into FILE; -: as output.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
@@ -66,6 +67,8 @@ def info(
         return
     if svg is not None:
         write_curves(paths or [], svg)
+        if str(svg) == "-":
+            return
     found = [describe_preset(preset, vocab_size)] if preset is not None else []
     found += [describe_path(path, verify=verify) for path in paths or []]
     if as_json:
@@ -160,13 +163,17 @@ def write_curves(paths: list[Path], svg: Path) -> None:
     from aiayn.training.curves import draw_curves
     from aiayn.training.run import RunFolder
 
-    require_place(svg, begins=b"<")
+    if str(svg) != "-":
+        require_place(svg, begins=b"<")
     metrics = RunFolder(paths[0]).read_metrics() if len(paths) == 1 else []
     if not metrics:
         raise UsageError(
             "--svg draws one run that has measured something",
             fix="give the folder of one run: aiayn info run --svg curves.svg",
         )
+    if str(svg) == "-":
+        console.result(draw_curves(metrics))
+        return
     write_bytes(svg, draw_curves(metrics).encode())
     console.say(f"drew {svg}")
 

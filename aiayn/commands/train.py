@@ -36,7 +36,7 @@ Data = Annotated[
 ]
 ASSIGNMENTS = (
     "Settings on top of preset and file, such as optim.warmup=8000."
-    " `aiayn info --preset base` lists all."
+    " `aiayn info --preset base --yaml` explains all."
 )
 Assignments = Annotated[
     list[str] | None, typer.Argument(help=ASSIGNMENTS, metavar="[SECTION.KEY=VALUE]...")
@@ -75,7 +75,10 @@ AVERAGE = "Checkpoints averaged into average.pt at the end; 1: none."
 Average = Annotated[int | None, _keeping(help=AVERAGE)]
 VALID_EVERY = "Updates between validations; 0: only at the end."
 ValidEvery = Annotated[int | None, _keeping(help=VALID_EVERY)]
-PATIENCE = "Stop after this many validations without a better one; 0: never."
+PATIENCE = (
+    "Stop after this many validations without a better score, or a lower loss at the same"
+    " score; 0: never."
+)
 Patience = Annotated[int | None, _keeping(help=PATIENCE)]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from aiayn import console
 from aiayn.checkpoint import ModelFile, list_steps, load_model
 from aiayn.errors import DataError, UsageError
 from aiayn.training.run import RunFolder
@@ -23,11 +24,18 @@ def last_checkpoints(run: Path, count: int) -> list[Path]:
 def best_checkpoints(run: Path, count: int) -> list[Path]:
     """Return the checkpoints of a run that validated best."""
     steps = _steps_of(run)
-    best = RunFolder(run).best_steps()[:count]
+    folder = RunFolder(run)
+    best = folder.best_steps()[:count]
     if len(best) < count:
         raise UsageError(
             f"{run} holds {len(best)} checkpoints that were validated, and {count} are wanted",
             fix="train with --save-every and --valid-every the same number of updates",
+        )
+    better = [step for step in folder.validated_steps()[:count] if step not in steps]
+    if better:
+        console.warn(
+            f"no checkpoint was kept of update {', '.join(map(str, sorted(better)))}, which"
+            f" validated better than update {best[-1]}"
         )
     return [steps[step] for step in sorted(best)]
 

@@ -95,7 +95,8 @@ class RunFolder:
         if fatal:
             raise UsageError(
                 f"{self.path} holds a run with other settings: {'; '.join(fatal)}",
-                fix="give the settings it began with, or choose another folder with -o"
+                fix=f"give the settings it began with (--config {self.path}/config.yaml), or"
+                " choose another folder with -o"
                 f" (--init-from {self.path} starts from its weights)",
             )
         for change in changed:
@@ -175,13 +176,17 @@ class RunFolder:
 
     def best_steps(self) -> list[int]:
         """Return the updates whose checkpoints are there and were validated, best first."""
+        kept = list_steps(self.path)
+        return [step for step in self.validated_steps() if step in kept]
+
+    def validated_steps(self) -> list[int]:
+        """Return the updates after which the model was validated, best first."""
         found = {
             row["step"]: (-quality_of(row["valid"]), row["valid"]["loss"])
             for row in self.read_metrics()
             if "valid" in row
         }
-        kept = [step for step in list_steps(self.path) if step in found]
-        return sorted(kept, key=found.__getitem__)
+        return sorted(found, key=found.__getitem__)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return what was measured, in order."""
