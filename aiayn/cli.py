@@ -126,7 +126,7 @@ ENVIRONMENT = {
     # Threads that wait for one another spin for some microseconds and then sleep. Spinning for
     # long is slow when something else wants a core, and sleeping at once is slow when nothing
     # does.
-    **({} if "OMP_WAIT_POLICY" in os.environ else {"GOMP_SPINCOUNT": "20000"}),
+    **({} if "OMP_WAIT_POLICY" in os.environ else {"GOMP_SPINCOUNT": "5000"}),
     # torch and oneDNN each keep the last 1,024 kernels they made, half a megabyte apiece, and
     # there is one for every number of rows.
     "LRU_CACHE_CAPACITY": "256",
