@@ -368,7 +368,7 @@ def test_a_full_disk_ends_a_run_which_goes_on_when_there_is_room(data, tmp_path,
     line = (sys.executable, "-m", "aiayn", "train", data.path, "-o", disk / "run", *COMMAND)
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-c", ON_A_SMALL_DISK, "sh", *line, *settings],
-        env=os.environ | {"DISK": str(disk), "KEPT": str(kept), "SMALL": "3m"},
+        env=os.environ | {"DISK": str(disk), "KEPT": str(kept), "SMALL": "2500k"},
         capture_output=True,
         encoding="utf-8",
     )
