@@ -66,9 +66,11 @@ def info(
         print_yaml(preset, paths or [])
         return
     if svg is not None:
-        write_curves(paths or [], svg)
+        curves = draw(paths or [])
         if str(svg) == "-":
+            console.result(curves)
             return
+        write_figure(curves, svg)
     found = [describe_preset(preset, vocab_size)] if preset is not None else []
     found += [describe_path(path, verify=verify) for path in paths or []]
     if as_json:
@@ -157,24 +159,26 @@ def describe_model(path: Path) -> dict[str, Any]:
     }
 
 
-def write_curves(paths: list[Path], svg: Path) -> None:
-    """Draw the curves of the one run that was named."""
-    from aiayn.data.atomic import require_place, write_bytes
+def draw(paths: list[Path]) -> str:
+    """Return the curves of the one run that was named."""
     from aiayn.training.curves import draw_curves
     from aiayn.training.run import RunFolder
 
-    if str(svg) != "-":
-        require_place(svg, begins=b"<")
     metrics = RunFolder(paths[0]).read_metrics() if len(paths) == 1 else []
     if not metrics:
         raise UsageError(
             "--svg draws one run that has measured something",
             fix="give the folder of one run: aiayn info run --svg curves.svg",
         )
-    if str(svg) == "-":
-        console.result(draw_curves(metrics))
-        return
-    write_bytes(svg, draw_curves(metrics).encode())
+    return draw_curves(metrics)
+
+
+def write_figure(figure: str, svg: Path) -> None:
+    """Write a figure where there is none but another figure."""
+    from aiayn.data.atomic import require_place, write_bytes
+
+    require_place(svg, begins=b"<")
+    write_bytes(svg, figure.encode())
     console.say(f"drew {svg}")
 
 
