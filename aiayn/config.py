@@ -26,6 +26,8 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 ALPHA_LIMIT = 10
 """Beyond it, the length penalty of a long sentence is larger than any float32."""
+DECODING_BATCH_TOKENS = 2048
+"""Padded source tokens that are decoded at once: about what a core's cache serves."""
 NAMES_PAST_CUTOFF = 0.5
 """How alike two names must be for one to be offered in place of the other."""
 

@@ -4,7 +4,9 @@ import ctypes
 import math
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar
 
 import torch
 
@@ -13,6 +15,8 @@ from aiayn.errors import UsageError
 
 OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory")
 """What torch says on the CPU and on MPS, where it raises a plain RuntimeError."""
+
+Result = TypeVar("Result")
 
 MALLOC_KEEP = ((-1, 1 << 30), (-2, 1 << 26), (-3, 1 << 30))
 """glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD: freed pages stay with the process."""
@@ -131,6 +135,18 @@ def is_out_of_memory(problem: BaseException) -> bool:
         return True
     words = str(problem).lower()
     return isinstance(problem, RuntimeError) and any(w in words for w in OUT_OF_MEMORY_WORDS)
+
+
+def if_it_fits(work: Callable[[], Result], device: torch.device) -> Result | None:
+    """Return what `work` returns, or None if memory ran out."""
+    try:
+        return work()
+    except (RuntimeError, MemoryError) as problem:
+        if not is_out_of_memory(problem):
+            raise
+    # Not above: while the exception is alive, so is what the failed attempt has computed.
+    free_memory(device)
+    return None
 
 
 def free_memory(device: torch.device) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from aiayn.config import Config, differences
 from aiayn.errors import UsageError
-from aiayn.model.transformer import parameters_of
+from aiayn.training.cost import parameters_of
 from aiayn.presets import BASE, PRESETS, preset
 
 HEADS = "model.heads: 8 -> {}", "model.d_k: 64 -> {}", "model.d_v: 64 -> {}"

@@ -139,7 +139,7 @@ def look(
     from aiayn.generation.attend import LONGEST, make_pair
     from aiayn.generation.attend import attend as attend_to
     from aiayn.generation.search import BeamSearch
-    from aiayn.generation.translate import Translator
+    from aiayn.generation.translator import Translator
 
     place = choose_device(device)
     prepare_device(place)

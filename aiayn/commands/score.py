@@ -258,13 +258,13 @@ def _score_by_model(
         )
     from aiayn.checkpoint import find_model, load_model
     from aiayn.device import choose_device
-    from aiayn.generation.force import force
+    from aiayn.generation.score_targets import score_targets
     from aiayn.scoring.perplexity import score_perplexity
 
     sources, targets = (_read(file) for file in files)
     require_same_count(targets, sources, names=(_name(files[1]), _name(files[0])))
     file = load_model(find_model(path))
-    found = force(file.build().to(choose_device(device)), file.codec, sources, targets)
+    found = score_targets(file.build().to(choose_device(device)), file.codec, sources, targets)
     scores = score_perplexity([one.log_p for one in found], targets)
     if as_json:
         document = {"scores": [record for score in scores for record in score.records()]}

@@ -236,7 +236,7 @@ def tensorboard(output: Path) -> "Watch":
 def validation_score(folder: "DataFolder", config: Config) -> "ScoreText":
     """Return what validation calls: `generate` and `score` on the validation text."""
     from aiayn.generation.search import BeamSearch
-    from aiayn.generation.translate import Translator
+    from aiayn.generation.translator import Translator
     from aiayn.model.transformer import Transformer
     from aiayn.scoring.bleu import score_text
     from aiayn.scoring.brackets import score_trees

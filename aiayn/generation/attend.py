@@ -18,7 +18,7 @@ from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.trees import clean, linearize, parse_tree
 from aiayn.errors import DataError, UsageError
-from aiayn.generation.translate import Translation
+from aiayn.generation.translator import Translation
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
 
@@ -145,14 +145,14 @@ def _weights_kept(model: Transformer) -> Iterator[dict[str, list[MultiHeadAttent
         CROSS: [layer.cross_attention for layer in model.decoder],
     }
     layers = cast(list[MultiHeadAttention], [one for group in kept.values() for one in group])
-    before = [layer.reference for layer in layers]
-    model.use_reference_attention()
+    before = [layer.keep_weights for layer in layers]
+    model.keep_attention_weights()
     try:
         with torch.inference_mode():
             yield cast(dict[str, list[MultiHeadAttention]], kept)
     finally:
         for layer, was in zip(layers, before, strict=True):
-            layer.reference, layer.weights_BHLM = was, None
+            layer.keep_weights, layer.weights_BHLM = was, None
 
 
 def _stack(layers: list[MultiHeadAttention]) -> NDArray[np.float32]:

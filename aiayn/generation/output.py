@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 from aiayn import console
 from aiayn.data.atomic import TEMPORARY, sync, write_json
 from aiayn.errors import DataError, Interrupted, Stopped
-from aiayn.generation.translate import Line, Output, Translation
+from aiayn.generation.streaming import Line
+from aiayn.generation.translator import Output, Translation
 
 Format = Literal["text", "tsv", "jsonl"]
 

@@ -27,7 +27,12 @@ from aiayn.training.report import Measured, Report, Watch
 from aiayn.training.run import RunFolder
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.stop import GO_ON, StopRequest, stop_on_signals, stopped
-from aiayn.training.update import Piece, add_gradients, current_rate, run_update
+from aiayn.training.update import (
+    MicroBatch,
+    accumulate_gradients,
+    current_rate,
+    run_update,
+)
 from aiayn.training.validate import Score, Validation, validation_loss
 
 ScoreText = Callable[[Transformer, Ranks], Score]
@@ -204,7 +209,7 @@ def rehearse(t: Training) -> None:
     pair = collate([corpus.pair(int(i)) for i in longest]).to(t.ranks.device)
     # Adam's two averages do not exist before the first step: this holds their place.
     averages = torch.empty(2 * t.state.gradients.flat.numel(), device=t.ranks.device)
-    add_gradients(t.state, [Piece("rehearsal", pair)], t.dtype)
+    accumulate_gradients(t.state, [MicroBatch("rehearsal", pair)], t.dtype)
     del averages
     agree_on_memory(t)
 

@@ -11,8 +11,8 @@ from aiayn.data.plan import micro_batches
 from aiayn.data.shards import Corpus
 from aiayn.device import autocast
 from aiayn.model.transformer import Transformer
+from aiayn.training.loss import batch_loss
 from aiayn.training.ranks import Ranks
-from aiayn.training.update import loss_of
 
 
 class Score(Protocol):
@@ -62,7 +62,7 @@ def validation_loss(
     for _, piece in ranks.share(micro_batches(everything, source, target, limit=limit)):
         batch = collate([corpus.pair(int(i)) for i in piece])
         with autocast(ranks.device, dtype):
-            loss = loss_of(model, batch.to(ranks.device), smoothing=0.0)
+            loss = batch_loss(model, batch.to(ranks.device), smoothing=0.0)
         sums += torch.tensor([loss.plain.item(), batch.tokens], dtype=torch.float64)
     model.train()
     ranks.sum(sums)

@@ -1,13 +1,14 @@
-"""Which source word each target word comes from, read off the attention to the encoder.
+"""Word alignments from attention: which source word each target word comes from.
 
 The layer before the last aligns best in models of this kind; its heads are averaged. The
 weights are those of the query that predicts a target token. A word has the weights of its
-subwords: summed over the source's, averaged over the target's.
+subwords, summed.
 
 B sentences; H heads; S, T source and target length.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -15,9 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
+from aiayn.data.plan import batches_by_length
 from aiayn.data.vocabulary import SPACE, Vocabulary
+from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer
 
@@ -27,26 +31,24 @@ Alignment = list[tuple[int, int]]
 """(source word, target word) for each target word, counted from 0."""
 
 
-class Aligned(NamedTuple):
-    """How the words of a pair belong together."""
+class AlignedPair(NamedTuple):
+    """The word alignment of a pair."""
 
     links: Alignment
     source_words: int
     target_words: int
 
 
-PAIRS_AT_ONCE = 32
-
-
-def align(models: Sequence[Transformer], codec: Codec, pairs: Sequence[Pair]) -> list[Aligned]:
+def align(
+    models: Sequence[Transformer], codec: Codec, pairs: Sequence[Pair]
+) -> list[AlignedPair]:
     """Return the alignment of each pair."""
-    order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][0]))
-    found = [Aligned([], 0, 0)] * len(pairs)
-    for start in range(0, len(order), PAIRS_AT_ONCE):
-        batch = order[start : start + PAIRS_AT_ONCE]
+    found = [AlignedPair([], 0, 0)] * len(pairs)
+    longer = [max(len(source), len(target)) for source, target in pairs]
+    for batch in batches_by_length(longer, DECODING_BATCH_TOKENS):
         maps = attention_maps(models, [pairs[i] for i in batch])
-        for place, weights_TS in zip(batch, maps, strict=True):
-            found[place] = align_words(codec, pairs[place], weights_TS)
+        for number, weights_TS in zip(batch, maps, strict=True):
+            found[number] = align_words(codec, pairs[number], weights_TS)
     return found
 
 
@@ -69,43 +71,53 @@ def attention_maps(
 
 def _attention(model: Transformer, source_BS: Tensor, target_BT: Tensor) -> Tensor:
     cross = cast(DecoderLayer, model.decoder[max(len(model.decoder) - 2, 0)]).cross_attention
-    before, cross.reference = cross.reference, True
-    try:
+    with keeping_weights([cross]):
         model.states(source_BS, target_BT)
         return cast(Tensor, cross.weights_BHLM).mean(dim=1)
+
+
+@contextmanager
+def keeping_weights(layers: Sequence[MultiHeadAttention]) -> Iterator[None]:
+    """Let attention keep its weights within the block."""
+    before = [layer.keep_weights for layer in layers]
+    for layer in layers:
+        layer.keep_weights = True
+    try:
+        yield
     finally:
-        cross.reference, cross.weights_BHLM = before, None
+        for layer, was in zip(layers, before, strict=True):
+            layer.keep_weights, layer.weights_BHLM = was, None
 
 
-def align_words(codec: Codec, pair: Pair, weights_TS: NDArray[np.float32]) -> Aligned:
+def align_words(codec: Codec, pair: Pair, weights_TS: NDArray[np.float32]) -> AlignedPair:
     """Return the source word that each target word looks at most."""
     source_of, target_of = (
         words_of(vocabulary, ids[:-1])
         for vocabulary, ids in zip((codec.source, codec.target), pair, strict=True)
     )
     if not source_of or not target_of:
-        return Aligned([], len(set(source_of)), len(set(target_of)))
+        return AlignedPair([], len(set(source_of)), len(set(target_of)))
     by_word = np.zeros((target_of[-1] + 1, source_of[-1] + 1))
     np.add.at(by_word, np.ix_(target_of, source_of), weights_TS[:, :-1])
     links = [(int(row.argmax()), word) for word, row in enumerate(by_word)]
-    return Aligned(links, by_word.shape[1], by_word.shape[0])
+    return AlignedPair(links, by_word.shape[1], by_word.shape[0])
 
 
-def join_alignments(pieces: Iterable[Aligned], again: int = 0) -> Alignment:
-    """Return the alignment of a line that was translated in pieces.
+def join_alignments(pieces: Iterable[AlignedPair], repeated: int = 0) -> Alignment:
+    """Return the alignment of a line that was translated in segments.
 
     Args:
         pieces: The parts, in order.
-        again: Source words at the start of the first piece that the others begin with again.
+        repeated: Source words at the start of the first piece that the others repeat.
     """
     links: Alignment = []
     source_start = target_start = 0
     for piece in pieces:
         links += [
-            (source if source < again else source + source_start, target + target_start)
+            (source if source < repeated else source + source_start, target + target_start)
             for source, target in piece.links
         ]
-        source_start += piece.source_words - again
+        source_start += piece.source_words - repeated
         target_start += piece.target_words
     return links
 

@@ -1,4 +1,4 @@
-"""Dropout, section 5.4: elements are zero with probability P_drop, the others grow to match."""
+"""Dropout from cheap random bits: equals `F.dropout` in distribution."""
 
 import torch
 import torch.nn.functional as F
@@ -9,13 +9,13 @@ LEVELS = 65_536
 
 
 def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
-    """Return x with elements dropped while training, else x itself."""
+    """Return x with elements zeroed at `rate`, the others scaled to match, while training."""
     if not training or rate == 0:
         return x
     if not x.is_cpu:
         return F.dropout(x, rate)
-    # torch's own mask costs the CPU a random float an element, a tenth of the time of a step;
-    # here one 64-bit draw serves four elements.
+    # F.dropout draws a random float for each element, a tenth of the time of a CPU's update;
+    # one 64-bit draw serves four elements here.
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
     dropped = min(round(rate * LEVELS), LEVELS - 1)

@@ -1,10 +1,16 @@
-"""Layer normalization (Ba et al. 2016), which section 3.1 puts behind every sub-layer."""
+"""Layer normalization (Ba et al. 2016) with a thread-invariant gradient: `F.layer_norm`.
 
-from typing import Any, cast
+torch's threads each sum the gradients of weight and bias over their part of the rows, so that
+the last digits differ from one number of threads to another.
+"""
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from aiayn.kernels.autograd import apply, is_training_on_cpu
 
 
 class LayerNorm(nn.LayerNorm):
@@ -12,18 +18,13 @@ class LayerNorm(nn.LayerNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize each position by itself."""
-        if x.is_cpu and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            return cast(Tensor, _Normalize.apply(x, self.weight, self.bias, self.eps))  # type: ignore[no-untyped-call]
-        return super().forward(x)
+        if not is_training_on_cpu(x):
+            return super().forward(x)
+        found: Tensor = apply(_LayerNorm, x, self.weight, self.bias, self.eps)
+        return found
 
 
-class _Normalize(torch.autograd.Function):
-    """F.layer_norm, with gradients of weight and bias that any number of threads finds.
-
-    torch's own threads add these up each over its part of the rows, so that the last digits
-    differ from one number of threads to another.
-    """
-
+class _LayerNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> Tensor:
         y, mean, inverse = torch.native_layer_norm(x, weight.shape, weight, bias, epsilon)
@@ -34,8 +35,9 @@ class _Normalize(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, mean, inverse, weight, bias = ctx.saved_tensors
+        # Each row of grad_x belongs to one thread: torch's own kernel is exact for it.
         grad_x, _, _ = torch.ops.aten.native_layer_norm_backward(
             grad, x, weight.shape, mean, inverse, weight, bias, [True, False, False]
         )
-        for_weight = (x - mean).mul_(inverse).mul_(grad)
-        return grad_x, for_weight.sum_to_size(weight.shape), grad.sum_to_size(bias.shape), None
+        grad_weight = (x - mean).mul_(inverse).mul_(grad).sum_to_size(weight.shape)
+        return grad_x, grad_weight, grad.sum_to_size(bias.shape), None
