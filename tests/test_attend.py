@@ -16,7 +16,7 @@ from aiayn.data.settings import Settings
 from aiayn.data.vocabulary import EOS
 from aiayn.generation.attend import KINDS, MEAN, START, attend, make_pair
 from aiayn.generation.search import BeamSearch
-from aiayn.generation.translate import Translator
+from aiayn.generation.translator import Translator
 from aiayn.model.attention import MultiHeadAttention
 
 SOURCE, TARGET = "ba be bi", "ab eb"
@@ -96,9 +96,9 @@ def test_the_first_layer_of_the_encoder_is_equation_1_by_hand(file, attended, id
 def test_the_model_is_left_as_it_was(file, ids):
     model = file.build()
     layers = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    layers[2].reference = True
+    layers[2].keep_weights = True
     attend(model, file.codec, *ids)
-    assert [layer.reference for layer in layers] == [number == 2 for number in range(6)]
+    assert [layer.keep_weights for layer in layers] == [number == 2 for number in range(6)]
     assert all(layer.weights_BHLM is None for layer in layers)
 
 

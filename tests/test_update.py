@@ -7,7 +7,7 @@ import torch
 from toy import make_data, threads, tiny_config
 
 from aiayn.errors import MemoryTooSmall
-from aiayn.model.linear import HAS_PRODUCTS
+from aiayn.kernels.linear import ONEDNN_IS_FAST
 from aiayn.training.feed import prepared_ahead, updates_from
 from aiayn.training.ranks import Ranks
 from aiayn.training.schedule import learning_rate
@@ -161,7 +161,7 @@ def test_the_shares_of_processes_add_up_to_the_whole_with_dropout(make_state, co
     assert torch.equal(sum(part for part, _ in shares), losses)
 
 
-@pytest.mark.skipif(not HAS_PRODUCTS, reason="how other libraries share a product is theirs")
+@pytest.mark.skipif(not ONEDNN_IS_FAST, reason="how other libraries share a product is theirs")
 @pytest.mark.parametrize(
     "settings",
     [

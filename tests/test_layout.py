@@ -34,9 +34,9 @@ def test_the_gradients_of_taking_and_putting_are_right():
 
 def states_both_ways(model):
     batch = batch_of(*padded_batch())
-    padded = model.states(batch.source_BS, batch.target_BT).flatten(0, 1)[batch.target_places]
+    padded = model.states(batch.source_BS, batch.target_BT).flatten(0, 1)[batch.target_index]
     return padded, model.token_states(
-        batch.source_BS, batch.target_BT, batch.source_places, batch.target_places
+        batch.source_BS, batch.target_BT, batch.source_index, batch.target_index
     )
 
 
@@ -63,7 +63,7 @@ def test_the_network_gives_the_same_states_and_gradients_without_padding(setting
 
 def test_the_plain_path_of_attention_works_without_padding_too():
     model = small_model()
-    model.use_reference_attention()
+    model.keep_attention_weights()
     padded, rows = states_both_ways(model)
     torch.testing.assert_close(rows, padded)
 
@@ -76,7 +76,7 @@ def test_no_layer_but_attention_sees_padding(monkeypatch):
             module.register_forward_hook(lambda _, x, y: seen.append(len(y)))
     batch = batch_of(*padded_batch())
     model.token_states(
-        batch.source_BS, batch.target_BT, batch.source_places, batch.target_places
+        batch.source_BS, batch.target_BT, batch.source_index, batch.target_index
     )
     assert set(seen) == {12, 14}
 

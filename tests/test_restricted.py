@@ -12,7 +12,7 @@ from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.model.attention import MultiHeadAttention, attention
-from aiayn.model.local import local_attention, neighbourhood
+from aiayn.model.restricted import neighborhood, restricted_attention
 from aiayn.model.transformer import Transformer
 
 
@@ -51,7 +51,7 @@ def with_another_token(ids: Tensor, place: int) -> Tensor:
 )
 def test_a_position_sees_half_a_window_to_either_side(window, causal, keys):
     i = torch.arange(8)
-    seen = neighbourhood(i, i, window=window, causal=causal)
+    seen = neighborhood(i, i, window=window, causal=causal)
     assert seen[3].nonzero().flatten().tolist() == keys
 
 
@@ -62,9 +62,9 @@ def test_blocks_equal_a_mask_forward_and_back(window, causal, padded):
     q, k, v = queries_keys_values()
     allowed = padding_mask(37) if padded else None
     i = torch.arange(37)
-    seen = neighbourhood(i, i, allowed, window=window, causal=causal)
+    seen = neighborhood(i, i, allowed, window=window, causal=causal)
     masked, _ = attention(q, k, v, seen)
-    blocked = local_attention(q, k, v, allowed, window=window, causal=causal)
+    blocked = restricted_attention(q, k, v, allowed, window=window, causal=causal)
     torch.testing.assert_close(blocked, masked)
     weight = torch.randn_like(masked)
     gradients = torch.autograd.grad((blocked * weight).sum(), (q, k, v))
@@ -81,13 +81,13 @@ def test_the_fast_path_equals_equation_1_with_and_without_blocks(length, window,
     x = torch.randn(3, length, 12, dtype=torch.float64)
     allowed = None if causal else padding_mask(length)
     fast = layer(x, x, allowed, causal=causal)
-    layer.reference = True
+    layer.keep_weights = True
     torch.testing.assert_close(fast, layer(x, x, allowed, causal=causal))
 
 
 def test_the_reference_path_shows_no_weight_outside_of_the_window():
     model = model_with(4)
-    model.use_reference_attention()
+    model.keep_attention_weights()
     model(torch.randint(2, 11, (2, 9)), torch.randint(2, 11, (2, 9)))
     distance = (torch.arange(9)[:, None] - torch.arange(9)).abs()
     for layer in (model.encoder[0], model.decoder[0]):
@@ -147,7 +147,7 @@ def test_operations_grow_with_the_length_times_the_window(window):
         # d_k and d_v differ, so that the products are plain ones, which torch counts.
         q, v = torch.zeros(1, 1, length, 2), torch.zeros(1, 1, length, 3)
         with FlopCounterMode(display=False) as counter:
-            local_attention(q, q, v, window=window)
+            restricted_attention(q, q, v, window=window)
         return counter.get_total_flops()
 
     once = operations(64, window)

@@ -5,9 +5,9 @@ import torch
 from toy import sentences, translation
 
 from aiayn.checkpoint import load_model
-from aiayn.generation.force import force
+from aiayn.generation.score_targets import force
 from aiayn.generation.search import BeamSearch, length_penalty
-from aiayn.generation.translate import Translator
+from aiayn.generation.translator import Translator
 
 
 @pytest.fixture(scope="module")
