@@ -89,7 +89,7 @@ def result_text(line: Text) -> None:
         result(line.plain)
 
 
-def shows_colours() -> bool:
+def shows_colors() -> bool:
     """Tell whether standard output is a terminal with shades of colours, more than 16."""
     shades = stdout.color_system in ("256", "truecolor")
     return stdout.is_terminal and shades and not stdout.no_color
