@@ -218,8 +218,8 @@ def test_text_stands_out_from_the_paper_in_either_scheme(page, scheme):
 
 def luminance(page, selector, style):
     """Relative luminance as WCAG defines it."""
-    colour = page.run(f"getComputedStyle(document.querySelector('{selector}')).{style}")
-    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    color = page.run(f"getComputedStyle(document.querySelector('{selector}')).{style}")
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

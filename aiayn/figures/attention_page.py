@@ -26,7 +26,7 @@ def draw_page(attention: SentenceAttention, *, title: str, chosen: dict[str, lis
     """
     data = {
         "layers": attention.layers,
-        "heads": [{"name": str(head), "colour": color(head)} for head in attention.heads],
+        "heads": [{"name": str(head), "color": color(head)} for head in attention.heads],
         "whole": WHOLE,
         "kinds": {
             kind: {
