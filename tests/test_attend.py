@@ -164,7 +164,7 @@ def test_json_holds_what_was_asked_for(path, attention, aiayn):
     np.testing.assert_allclose(found["attention"]["cross"], wanted, atol=1e-6)
 
 
-def test_without_a_target_the_translation_is_told(path, aiayn):
+def test_without_a_target_the_translation_is_printed(path, aiayn):
     code, out, err = aiayn("attend", path, SOURCE, "--json")
     found = json.loads(out)
     assert code == 0

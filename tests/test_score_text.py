@@ -212,7 +212,7 @@ def warned(hypotheses: list[str], *references: list[str]) -> str:
     return "\n".join(check_text(hypotheses, references or [hypotheses], name="hyp.de"))
 
 
-def test_plain_text_raises_no_doubt():
+def test_plain_text_gives_no_warning():
     assert warned(["Das ist gut, sagte er.", "Wirklich ... 3.5 % ?", "Vraiment ?"]) == ""
 
 
