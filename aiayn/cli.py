@@ -27,7 +27,7 @@ from aiayn.commands import (
 from aiayn.config import NAMES_PAST_CUTOFF
 from aiayn.errors import AiaynError, Stopped, UsageError
 
-MEANT = {
+SYNONYMS = {
     "translate": "generate",
     "decode": "generate",
     "evaluate": "score",
@@ -36,20 +36,20 @@ MEANT = {
     "tokenize": "preprocess",
     "convert": "export",
 }
-"""What other toolkits call a command of ours."""
+"""Names that other toolkits have for our commands."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Commands(TyperGroup):
-    """The commands by name; another name is answered with the one that was probably meant."""
+    """The commands by name; an unknown name is answered with the nearest one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the first word names."""
         if args[0] not in self.commands and not ctx.resilient_parsing:
-            known = {**{name: name for name in self.commands}, **MEANT}
+            known = {**{name: name for name in self.commands}, **SYNONYMS}
             near = difflib.get_close_matches(args[0].lower(), known, 1, NAMES_PAST_CUTOFF)
             fix = (
                 f"did you mean {known[near[0]]}?"
@@ -64,7 +64,7 @@ app = typer.Typer(
     name="aiayn",
     cls=Commands,
     help="The Transformer of 'Attention Is All You Need', as commands for shell pipelines.",
-    epilog="The way of the data: sample -> preprocess -> train -> average -> generate -> score",
+    epilog="The pipeline: sample -> preprocess -> train -> average -> generate -> score",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -73,7 +73,7 @@ app = typer.Typer(
 
 
 def _examples(lines: tuple[str, ...]) -> str:
-    """Return the foot of a command's help; each paragraph is printed as one line."""
+    """Return the epilog of a command's help; each paragraph is printed as one line."""
     return "\n\n".join(["[bold]Examples[/bold]", *lines])
 
 
@@ -106,37 +106,36 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Take the options that come before a command; --version acts on its own."""
+    """Accept the options that come before a command; --version acts in its callback."""
 
 
 def _explain(problem: OSError) -> UsageError | None:
-    """Say in our words what the system said about a path; what names no path is a bug."""
+    """Return the error to show for one of the system; None if it names no path: a bug."""
     reason = problem.strerror or ""
     if problem.errno in NO_SPACE:
-        return UsageError(reason, fix="free some space, then run it again")
+        return UsageError(reason, fix="free some space, then run the same command again")
     if not isinstance(problem.filename, str | bytes):
         return None
     return UsageError(
         f"{os.fsdecode(problem.filename)}: {reason[:1].lower()}{reason[1:]}",
-        fix="check the path and its permissions, or choose another place",
+        fix="check the path and its permissions, or choose another one",
     )
 
 
 ENVIRONMENT = {
-    # Threads that wait for one another spin for some microseconds and then sleep. Spinning for
-    # long is slow when something else wants a core, and sleeping at once is slow when nothing
-    # does.
+    # Threads that wait for one another spin for some microseconds and then sleep: long spinning
+    # is slow if other processes want the core, and sleeping at once is slow if none does.
     **({} if "OMP_WAIT_POLICY" in os.environ else {"GOMP_SPINCOUNT": "5000"}),
-    # torch and oneDNN each keep the last 1,024 kernels they made, half a megabyte apiece, and
-    # there is one for every number of rows.
+    # torch and oneDNN each cache the last 1,024 kernels, half a megabyte apiece, and there is
+    # one for every number of rows.
     "LRU_CACHE_CAPACITY": "256",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
 }
-"""What torch reads when it is loaded."""
+"""Read by torch and its libraries when they are loaded, unless the user has set them."""
 
 
 def _prepare() -> None:
-    """Set what has to be set before anything is loaded or written."""
+    """Set up the environment and the streams before anything is loaded or written."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
@@ -162,7 +161,7 @@ def main() -> None:
             os._exit(UsageError.exit_code)
         sys.exit(UsageError.exit_code)
     except AiaynError as error:
-        # Processes that stop together say so once.
+        # Of processes that stop together, the first one reports it.
         if not isinstance(error, Stopped) or os.environ.get("RANK", "0") == "0":
             console.fail(error)
         sys.exit(error.exit_code)

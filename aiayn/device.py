@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -160,8 +161,8 @@ def peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     try:
-        with open("/proc/self/status") as status:  # noqa: PTH123  (a device file, not a path)
-            line = next(line for line in status if line.startswith("VmHWM"))
+        status = Path("/proc/self/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     except (OSError, StopIteration):
         return 0

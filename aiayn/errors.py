@@ -40,37 +40,37 @@ class DataError(AiaynError):
     exit_code = 3
 
 
-class MemoryTooSmall(AiaynError):  # noqa: N818  (reads as the state it reports)
+class MemoryTooSmall(AiaynError):
     """Even the smallest piece of work does not fit in memory."""
 
     exit_code = 4
 
 
-class Diverged(AiaynError):  # noqa: N818  (reads as the state it reports)
+class Diverged(AiaynError):
     """Training produced a number that is not finite."""
 
     exit_code = 5
 
 
-class OutsideBand(AiaynError):  # noqa: N818  (reads as the state it reports)
+class OutsideBand(AiaynError):
     """A score lies outside the band that was asked for."""
 
     exit_code = 6
 
 
-class Lost(AiaynError):  # noqa: N818  (reads as the state it reports)
+class Lost(AiaynError):
     """Another process of the run has gone, and this one cannot go on without it."""
 
     exit_code = 69
 
 
-class Killed(AiaynError):  # noqa: N818  (reads as the state it reports)
+class Killed(AiaynError):
     """A process of the run was killed, as the system does when memory runs out."""
 
     exit_code = 137
 
 
-class Stopped(AiaynError):  # noqa: N818  (reads as the state it reports)
+class Stopped(AiaynError):
     """Stopped early with everything saved; the same command goes on from there."""
 
     exit_code = 75

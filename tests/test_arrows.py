@@ -26,6 +26,8 @@ MAY_IMPORT = {
     "checkpoint": {"model", "config", "errors", "data.codec", "data.atomic", "device"},
     "training": RUNNING,
     "generation": RUNNING,
+    # The attention page takes what generation computes, and tokens are the vocabulary's.
+    "figures": {"generation", "data.vocabulary"},
     "scoring": {"errors", "data.trees"},
     "sample": {"data", "errors", "console"},
     "export": {"checkpoint", "model", "data", "config", "errors", "console"},

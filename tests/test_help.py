@@ -15,7 +15,7 @@ EXAMPLES = {
 }
 COMMANDS = list(EXAMPLES)
 
-RUN_AND_TELL = """
+RUN_AND_LIST = """
 import sys
 from aiayn.cli import main
 sys.argv[0] = "aiayn"
@@ -28,22 +28,23 @@ finally:
 
 
 def run(*line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command line in a process of its own, which tells at the end what it has loaded."""
+    """Run a command line in a process of its own; it prints at the end what it has loaded."""
     return subprocess.run(
-        [sys.executable, "-c", RUN_AND_TELL, *line],
+        [sys.executable, "-c", RUN_AND_LIST, *line],
         capture_output=True,
         encoding="utf-8",
+        timeout=120,
         env={**os.environ, "COLUMNS": "200", **environment},
     )
 
 
-def test_the_commands_are_those_of_the_way_of_the_data():
-    way = ["sample", "preprocess", "train", "average", "generate", "score"]
-    assert [name for name in COMMANDS if name in way] == way
+def test_the_commands_are_listed_in_the_order_of_the_pipeline():
+    pipeline = ["sample", "preprocess", "train", "average", "generate", "score"]
+    assert [name for name in COMMANDS if name in pipeline] == pipeline
 
 
 @pytest.mark.parametrize("line", [["--help"], ["-h"], ["--version"]], ids=" ".join)
-def test_the_program_tells_about_itself_and_loads_nothing_heavy(line):
+def test_the_program_describes_itself_and_loads_nothing_heavy(line):
     done = run(*line)
     assert done.returncode == 0
     assert done.stderr == "loaded:\n"
@@ -99,7 +100,7 @@ def test_an_unknown_command_is_answered_with_the_one_that_was_meant(aiayn, word,
     assert f"error: there is no command '{word}'\n  fix: {meant}" in err
 
 
-def test_an_error_in_the_settings_is_told_at_once_and_without_a_traceback():
+def test_an_error_in_the_settings_is_reported_at_once_and_without_a_traceback():
     done = run("train", "data", "-o", "run", "--preset", "bsae")
     assert done.returncode == 2
     assert "error: there is no preset 'bsae'" in done.stderr

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from aiayn.model.rows import Rows
 from test_transformer import SMALL, padded_batch, small_model
 from torch import nn
 
 from aiayn.data.batch import batch_of
 from aiayn.model import rows as rows_module
-from aiayn.model.rows import Rows
 
 
 def places() -> Rows:
@@ -75,9 +75,7 @@ def test_no_layer_but_attention_sees_padding(monkeypatch):
         if isinstance(module, nn.Linear | nn.LayerNorm):
             module.register_forward_hook(lambda _, x, y: seen.append(len(y)))
     batch = batch_of(*padded_batch())
-    model.token_states(
-        batch.source_BS, batch.target_BT, batch.source_index, batch.target_index
-    )
+    model.token_states(batch.source_BS, batch.target_BT, batch.source_index, batch.target_index)
     assert set(seen) == {12, 14}
 
 

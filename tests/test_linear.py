@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from aiayn.model import linear as linear_module
 from aiayn.kernels.linear import Linear, linear
+from aiayn.model import linear as linear_module
 
 AFTER = {None: lambda x: x, "relu": F.relu, "swish": F.silu}
 

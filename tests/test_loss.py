@@ -204,7 +204,9 @@ def test_without_gradients_the_sums_are_the_same_and_the_logits_the_only_product
 
 def test_no_token_costs_nothing_and_moves_nothing():
     states, output, _ = states_and_gold()
-    result = fused_linear_cross_entropy(states[:0], output, torch.empty(0, dtype=torch.long), 0.1)
+    result = fused_linear_cross_entropy(
+        states[:0], output, torch.empty(0, dtype=torch.long), 0.1
+    )
     assert result.smoothed.item() == result.plain.item() == 0
     (gradient,) = torch.autograd.grad(result.smoothed, [output])
     assert not gradient.any()
@@ -222,7 +224,9 @@ def test_the_gradient_does_not_depend_on_how_an_update_is_split(pieces):
         longest = int((targets != PAD).sum(1).max())
         sources, targets = sources[:, :longest], targets[:, :longest]
         states, real = model.states(sources, targets), targets != PAD
-        result = fused_linear_cross_entropy(states[real], model.output.weight, targets[real], 0.1)
+        result = fused_linear_cross_entropy(
+            states[real], model.output.weight, targets[real], 0.1
+        )
         (result.smoothed / lengths.sum()).backward()
 
     backward(*pairs)

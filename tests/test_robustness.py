@@ -42,7 +42,12 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node")
 # three. No thread has run in it yet, so that the processes are as good as new.
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
-    ["aiayn.training.loop", "aiayn.generation.translator", "aiayn.scoring.bleu", "torch._dynamo"]
+    [
+        "aiayn.training.loop",
+        "aiayn.generation.translator",
+        "aiayn.scoring.bleu",
+        "torch._dynamo",
+    ]
 )
 
 

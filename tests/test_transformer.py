@@ -12,7 +12,7 @@ from aiayn.errors import DataError
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import AddAndNorm, FeedForward
 from aiayn.model.positions import sinusoids
-from aiayn.model.transformer import Embedding, Transformer, shift_right, is_token
+from aiayn.model.transformer import Embedding, Transformer, is_token, shift_right
 
 SMALL = ModelConfig(layers=2, d_model=12, d_ff=24, heads=3, d_k=4, d_v=4, dropout=0.0)
 WORDS = 30

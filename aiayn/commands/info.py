@@ -161,7 +161,7 @@ def describe_model(path: Path) -> dict[str, Any]:
 
 def draw(paths: list[Path]) -> str:
     """Return the curves of the one run that was named."""
-    from aiayn.training.curves import draw_curves
+    from aiayn.figures.curves import draw_curves
     from aiayn.training.run import RunFolder
 
     metrics = RunFolder(paths[0]).read_metrics() if len(paths) == 1 else []

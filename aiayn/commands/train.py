@@ -196,7 +196,7 @@ def run_training(
     from aiayn.data.folder import DataFolder
     from aiayn.training.loop import train
 
-    console.go_on_unheard()
+    console.ignore_broken_stderr()
     folder = DataFolder.open(data)
     if not folder.has("valid"):
         console.warn(f"{data} has no validation pairs, so no checkpoint is the best one")

@@ -166,7 +166,9 @@ def _for_person(words: str, person: int) -> str:
 def _pronoun(english: str, german: str, agreement: str, tags: str) -> Phrase:
     (en, object_en), (person, gender) = english.split(), agreement.split()
     cases = (*german.split(), "")
-    return Phrase(en, object_en, cases, gender, frozenset(tags.split()), int(person), pronoun=True)
+    return Phrase(
+        en, object_en, cases, gender, frozenset(tags.split()), int(person), pronoun=True
+    )
 
 
 PRONOUNS = {columns[0].split()[0]: _pronoun(*columns) for columns in lexicon.PRONOUNS}
@@ -228,7 +230,9 @@ class Grammar:
         german = SLOT.sub(lambda match: slots[match[1]].german(match[2]), german)
         return Piece(english, german, rank)
 
-    def _slot(self, kind: str, *words: str, slots: dict[str, Part], subject: Phrase | None) -> Part:
+    def _slot(
+        self, kind: str, *words: str, slots: dict[str, Part], subject: Phrase | None
+    ) -> Part:
         """Draw what a slot asks for: a clause, a noun phrase, ..., or another pattern."""
         if kind in ("clause", "question", "base", "ing"):
             options = dict(word.partition("=")[::2] for word in words[1:])
@@ -351,9 +355,7 @@ class Grammar:
             if word.comparative_en:
                 return Piece(word.comparative_en, word.comparative_de)
 
-    def _adverbials(
-        self, verb: Verb, tense: Tense, *, plain: bool, bare: bool
-    ) -> list[Piece]:
+    def _adverbials(self, verb: Verb, tense: Tense, *, plain: bool, bare: bool) -> list[Piece]:
         """Draw an adverb or a time, a manner and a place, in the order of English."""
         pieces = []
         if verb.manners and self.draw() < WITH_MANNER:
@@ -423,7 +425,9 @@ class Grammar:
         )
         time = self.pick(MIXES["relative"])
         if self.draw() < 0.5 and lexicon.verbs_taking(phrase.tags, time):
-            said = self.say("clause", self._verb("", time, None, who), time, None, who, bare=True)
+            said = self.say(
+                "clause", self._verb("", time, None, who), time, None, who, bare=True
+            )
         else:
             said = self.say("clause", self._verb("statement", time, who), time, who, bare=True)
         english = f"{phrase.en} {said.en}"

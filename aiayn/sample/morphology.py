@@ -104,7 +104,9 @@ class GermanVerb(NamedTuple):
             plural = f"{self.past}n" if self.past.endswith("e") else f"{self.past}en"
         else:
             plural = "sind" if self.infinitive == "sein" else self.infinitive
-        return plural if person == 2 else self.past if past else (self.first, self.third)[person]
+        return (
+            plural if person == 2 else self.past if past else (self.first, self.third)[person]
+        )
 
     @property
     def zu(self) -> str:

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from aiayn.generation.tokens import is_right_to_left, shorten
+from aiayn.figures.tokens import is_right_to_left, shorten
 
 WIDEST_LABEL, WIDEST_COLUMN = 20, 10
 NARROWEST_COLUMN = 4
@@ -24,7 +24,7 @@ def heat_map(
     weights_LM: NDArray[np.float32],
     *,
     width: int,
-    colour: bool,
+    color: bool,
 ) -> Iterator[Text]:
     """Yield the lines of a map, in blocks of as many columns as the width has room for.
 
@@ -33,7 +33,7 @@ def heat_map(
         keys: Heads of the columns.
         weights_LM: What is shown.
         width: Cells of a line.
-        colour: Show weights as colours; else as characters of more and more ink.
+        color: Show weights as colors; else as characters of more and more ink.
     """
     label = min(WIDEST_LABEL, max(map(cell_len, queries)))
     widths = [min(WIDEST_COLUMN, max(NARROWEST_COLUMN, cell_len(key))) for key in keys]
@@ -46,7 +46,7 @@ def heat_map(
         for query, weights_M in zip(queries, weights_LM, strict=True):
             line = Text(_fit(query, label))
             for i in block:
-                line.append(" ").append_text(_cell(float(weights_M[i]), widths[i], colour))
+                line.append(" ").append_text(_cell(float(weights_M[i]), widths[i], color))
             yield line
 
 
@@ -68,15 +68,15 @@ def _fit(text: str, cells: int, *, right: bool = False) -> str:
     short = shorten(text, cells)
     space = " " * (cells - cell_len(short))
     if is_right_to_left(short):
-        # Without it, a terminal that orders scripts would exchange neighbouring columns.
+        # Without it, a terminal that orders scripts would exchange neighboring columns.
         short += LEFT_TO_RIGHT_MARK
     return space + short if right else short + space
 
 
-def _cell(weight: float, cells: int, colour: bool) -> Text:
+def _cell(weight: float, cells: int, color: bool) -> Text:
     percent = round(100 * weight)
     number = str(percent) if percent else ""
-    if not colour:
+    if not color:
         shade = SHADES[min(len(SHADES) - 1, round(weight * len(SHADES)))]
         return Text(f"{shade * (cells - 3)}{number:>3}")
     red, green, blue = (round(a + (b - a) * weight) for a, b in zip(COLD, HOT, strict=True))

@@ -1,11 +1,11 @@
-"""Trees as EVALB reads them: words with tags, spans with labels, and what is broken."""
+"""Trees as EVALB reads them: tagged words, labeled spans, and what is broken."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from aiayn.errors import DataError
-from aiayn.scoring.parameters import Parameters
+from aiayn.scoring.evalb_parameters import EvalbParameters
 
 # EVALB knows the white space of ASCII only: a no-break space is part of a word. A bracket with
 # one word in it, even an empty one, is a preterminal.
@@ -14,7 +14,7 @@ PIECE = re.compile(
     re.ASCII,
 )
 
-UNLABELLED_ROOT = re.compile(r"^\s*\(\s*\(")
+UNLABELED_ROOT = re.compile(r"^\s*\(\s*\(")
 
 QUOTES = ("'", '"', "/")
 """Words that a parser may take for a quote or for a possessive."""
@@ -39,20 +39,20 @@ class Bracket:
 
 @dataclass(slots=True)
 class Quote:
-    """A quote sign that the other tree may treat otherwise, and where it stands."""
+    """A quote sign that one tree may delete and the other keep, and its position."""
 
     leaf: Leaf
-    place: int
+    position: int
     """Words before it."""
     opened: int
     """Brackets opened before it."""
-    around: list[Bracket]
-    """Brackets open at it."""
+    enclosing: list[Bracket]
+    """Brackets that are open at it."""
 
 
 @dataclass(slots=True)
-class Reading:
-    """What is in a tree after the parameters took their words out."""
+class EvalbTree:
+    """A tree without the words that the parameters delete."""
 
     length: int = 0
     """Words that count towards the length of the sentence."""
@@ -63,73 +63,73 @@ class Reading:
     problems: list[str] = field(default_factory=list)
 
 
-def read_tree(text: str, parameters: Parameters) -> Reading:
-    """Read one tree as far as it goes; what is broken is in the reading's problems."""
-    reading = Reading()
+def read_tree(text: str, parameters: EvalbParameters) -> EvalbTree:
+    """Read one tree up to the first problem, which is noted in it."""
+    tree = EvalbTree()
     stack: list[Bracket] = []
     for piece in PIECE.finditer(text):
         if piece["leaf"]:
-            _add_leaf(reading, Leaf(piece["label"], piece["word"]), stack, parameters)
+            _add_leaf(tree, Leaf(piece["label"], piece["word"]), stack, parameters)
         elif piece["close"]:
             if not stack:
-                reading.problems.append("Bracketing unbalance (too many close bracket)")
+                tree.problems.append("Bracketing unbalance (too many close bracket)")
                 break
-            stack.pop().end = len(reading.leaves)
+            stack.pop().end = len(tree.leaves)
         elif piece["loose"]:
-            reading.problems.append(f"Reading sentence ({piece['loose']} has no bracket)")
+            tree.problems.append(f"Reading sentence ({piece['loose']} has no bracket)")
             break
         else:
-            bracket = Bracket(piece["label"], len(reading.leaves))
+            bracket = Bracket(piece["label"], len(tree.leaves))
             stack.append(bracket)
-            reading.brackets.append(bracket)
-    if stack and not reading.problems:
-        reading.problems.append("Bracketing is unbalanced (too many open bracket)")
-    return reading
+            tree.brackets.append(bracket)
+    if stack and not tree.problems:
+        tree.problems.append("Bracketing is unbalanced (too many open bracket)")
+    return tree
 
 
 def _add_leaf(
-    reading: Reading, leaf: Leaf, stack: list[Bracket], parameters: Parameters
+    tree: EvalbTree, leaf: Leaf, stack: list[Bracket], parameters: EvalbParameters
 ) -> None:
-    reading.length += leaf.label not in parameters.uncounted_labels
+    tree.length += leaf.label not in parameters.uncounted_labels
     if leaf.label in parameters.quote_labels and leaf.word in QUOTES:
-        place, opened = len(reading.leaves), len(reading.brackets)
-        reading.quotes.append(Quote(leaf, place, opened, list(stack)))
+        position, opened = len(tree.leaves), len(tree.brackets)
+        tree.quotes.append(Quote(leaf, position, opened, list(stack)))
     if not parameters.deletes_leaf(leaf.label, leaf.word):
-        reading.leaves.append(leaf)
+        tree.leaves.append(leaf)
 
 
-def restore_quotes(gold: Reading, test: Reading, parameters: Parameters) -> None:
-    """Put back a quote sign that was deleted in one tree and kept, by its tag, in the other."""
+def restore_quotes(gold: EvalbTree, test: EvalbTree, parameters: EvalbParameters) -> None:
+    """Restore a quote sign that its tag deletes in one tree and keeps in the other."""
     for number, quote in enumerate(test.quotes):
-        place = quote.place
+        position = quote.position
         for gold_number, gold_quote in enumerate(gold.quotes):
-            if gold_quote.place != place or gold_quote.leaf.label == quote.leaf.label:
+            if gold_quote.position != position or gold_quote.leaf.label == quote.leaf.label:
                 continue
             gold_deleted = gold_quote.leaf.label in parameters.deleted_labels
             test_deleted = quote.leaf.label in parameters.deleted_labels
             if gold_deleted and not test_deleted:
-                _put_back(gold, gold_number)
+                _restore(gold, gold_number)
             elif test_deleted and not gold_deleted:
-                _put_back(test, number)
+                _restore(test, number)
 
 
-def _put_back(reading: Reading, number: int) -> None:
-    quote = reading.quotes[number]
-    reading.leaves.insert(quote.place, quote.leaf)
-    for bracket in reading.brackets[quote.opened :]:
+def _restore(tree: EvalbTree, number: int) -> None:
+    quote = tree.quotes[number]
+    tree.leaves.insert(quote.position, quote.leaf)
+    for bracket in tree.brackets[quote.opened :]:
         bracket.start += 1
         bracket.end += 1
-    for bracket in quote.around:
+    for bracket in quote.enclosing:
         bracket.end += 1
-    for later in reading.quotes[number:]:
-        later.place += 1
+    for later in tree.quotes[number:]:
+        later.position += 1
 
 
 def split_trees(lines: Sequence[str], name: str) -> list[str]:
     """Return the trees of a file, as many as it has lines unless lines are indented.
 
     The Penn Treebank ships its trees over several lines, all but the first indented, under
-    a root without a label; that root is TOP. Lines between such trees are no trees.
+    a root without a label; that root is TOP. Lines between such trees are ignored.
     """
     if not any(line[:1].isspace() and line.strip() for line in lines):
         return list(lines)
@@ -145,7 +145,7 @@ def split_trees(lines: Sequence[str], name: str) -> list[str]:
         if depth < 0:
             raise _unbalanced(f"{name}, line {number}: a bracket is closed and none is open")
         if depth == 0:
-            trees.append(UNLABELLED_ROOT.sub("(TOP (", tree))
+            trees.append(UNLABELED_ROOT.sub("(TOP (", tree))
             tree = ""
     if tree:
         raise _unbalanced(f"{name}, line {start}: the tree that begins there is not closed")
@@ -153,4 +153,6 @@ def split_trees(lines: Sequence[str], name: str) -> list[str]:
 
 
 def _unbalanced(message: str) -> DataError:
-    return DataError(message, fix="mend the tree, or write one tree a line without indentation")
+    return DataError(
+        message, fix="fix the tree, or write one tree per line without indentation"
+    )

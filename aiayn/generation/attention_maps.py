@@ -1,4 +1,4 @@
-"""Attention weights of one sentence pair: what figures 3 to 5 of the paper are drawn from.
+"""Attention weights of one sentence pair: figures 3 to 5 of the paper are drawn from them.
 
 N layers; H heads; L, M query and memory length.
 """
@@ -36,29 +36,29 @@ Translate = Callable[[Iterable[str]], Iterable[Translation]]
 
 
 @dataclass(frozen=True, slots=True)
-class Maps:
+class AttentionMaps:
     """Weights of one kind of attention; those of a query sum to 1."""
 
     queries: list[str]
-    """Tokens that look: of the decoder, those it is about to write."""
+    """Of the decoder, the tokens that it is about to write."""
     keys: list[str]
-    """Tokens that are looked at: by the decoder in itself, those it has read so far."""
+    """Of the decoder's self-attention, the tokens that it has read so far."""
     weights_NHLM: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Attended:
+class SentenceAttention:
     """A source, a target and the attention between and within them."""
 
     source: list[str]
     """Subwords as SentencePiece writes them, and `</s>`."""
     target: list[str]
-    maps: dict[str, Maps]
+    maps: dict[str, AttentionMaps]
     """By kind."""
     layers: list[int]
-    """Which of the model's layers the weights have, counted from 1."""
+    """The layers that the weights are of, counted from 1."""
     heads: list[int | str]
-    """Which heads, counted from 1; or MEAN alone."""
+    """The heads, counted from 1; or MEAN alone."""
 
     def select(
         self,
@@ -66,8 +66,8 @@ class Attended:
         kinds: Sequence[str] = (),
         layers: Sequence[str] = (),
         heads: Sequence[str] = (),
-    ) -> "Attended":
-        """Return some kinds, layers and heads; none named, or `all`: all there are.
+    ) -> "SentenceAttention":
+        """Return a selection of kinds, layers and heads; none given, or `all`: all of them.
 
         Args:
             kinds: Of KINDS.
@@ -77,10 +77,10 @@ class Attended:
         chosen_kinds = _choose("kind", kinds, list(self.maps))
         chosen_layers = _choose("layer", layers, self.layers)
         chosen_heads = _choose_heads(heads, self.heads)
-        places = [self.layers.index(layer) for layer in chosen_layers]
+        indices = [self.layers.index(layer) for layer in chosen_layers]
         maps = {}
         for kind in chosen_kinds:
-            weights_NHLM = self.maps[kind].weights_NHLM[places]
+            weights_NHLM = self.maps[kind].weights_NHLM[indices]
             if chosen_heads == [MEAN]:
                 weights_NHLM = weights_NHLM.mean(axis=1, keepdims=True)
             else:
@@ -102,43 +102,47 @@ def _numbers(count: int) -> list[int]:
     return list(range(1, count + 1))
 
 
-def _choose_heads(wanted: Sequence[str], there: Sequence[int | str]) -> list[int | str]:
-    return [MEAN] if list(wanted) == [MEAN] else _choose("head", wanted, list(there))
+def _choose_heads(wanted: Sequence[str], existing: Sequence[int | str]) -> list[int | str]:
+    return [MEAN] if list(wanted) == [MEAN] else _choose("head", wanted, list(existing))
 
 
-def _choose(what: str, wanted: Sequence[str], there: list[T]) -> list[T]:
-    """Return what is wanted of what is there, in the order in which it is there."""
-    known = {str(one): one for one in there}
+def _choose(what: str, wanted: Sequence[str], existing: list[T]) -> list[T]:
+    """Return the wanted ones, in the order of those that exist."""
+    known = {str(one): one for one in existing}
     for one in wanted:
         if one not in known and one != "all":
             raise UsageError(
                 f"there is no {what} {one!r} in this model",
                 fix=f"choose from {', '.join(known)} or all",
             )
-    return there if not wanted or "all" in wanted else [known[o] for o in known if o in wanted]
+    return (
+        existing if not wanted or "all" in wanted else [known[o] for o in known if o in wanted]
+    )
 
 
-def attend(model: Transformer, codec: Codec, source: list[int], target: list[int]) -> Attended:
+def compute_attention(
+    model: Transformer, codec: Codec, source: list[int], target: list[int]
+) -> SentenceAttention:
     """Return the attention weights of all layers and heads for one pair of ids."""
-    with _weights_kept(model) as kept:
+    with _recorded_weights(model) as recorded:
         device = model.output.weight.device
         model.states(pad([source]).to(device), pad([target]).to(device))
-        weights = {kind: _stack(layers) for kind, layers in kept.items()}
+        weights = {kind: _stack(layers) for kind, layers in recorded.items()}
     read, written = codec.source.pieces(source), codec.target.pieces(target)
     seen = [START, *written[:-1]]
     sides = {ENCODER: (read, read), DECODER: (written, seen), CROSS: (written, read)}
-    return Attended(
+    return SentenceAttention(
         source=read,
         target=written,
-        maps={kind: Maps(*sides[kind], weights[kind]) for kind in KINDS},
+        maps={kind: AttentionMaps(*sides[kind], weights[kind]) for kind in KINDS},
         layers=_numbers(model.config.layers),
         heads=[*_numbers(model.config.heads)],
     )
 
 
 @contextmanager
-def _weights_kept(model: Transformer) -> Iterator[dict[str, list[MultiHeadAttention]]]:
-    """Let attention keep its weights for a while; yields its layers by kind."""
+def _recorded_weights(model: Transformer) -> Iterator[dict[str, list[MultiHeadAttention]]]:
+    """Let attention record its weights within the block; yields the layers by kind."""
     kept = {
         ENCODER: [layer.self_attention for layer in model.encoder],
         DECODER: [layer.self_attention for layer in model.decoder],
@@ -156,7 +160,7 @@ def _weights_kept(model: Transformer) -> Iterator[dict[str, list[MultiHeadAttent
 
 
 def _stack(layers: list[MultiHeadAttention]) -> NDArray[np.float32]:
-    """Return the weights (N, H, L, M) that the layers have kept of the one sentence."""
+    """Return the recorded weights (N, H, L, M) of the one sentence in the batch."""
     kept = [cast(Tensor, layer.weights_BHLM)[0] for layer in layers]
     weights_NHLM: NDArray[np.float32] = torch.stack(kept).float().cpu().numpy()
     if not np.isfinite(weights_NHLM).all():

@@ -60,13 +60,13 @@ def find_word(pieces: Sequence[str], word: str) -> list[int]:
 
 
 def is_right_to_left(text: str) -> bool:
-    """Tell the direction of a text by its first letter that has one."""
+    """Return whether a text runs from right to left, by its first letter that has one."""
     directions = (unicodedata.bidirectional(character) for character in text)
     return next((d for d in directions if d in _LETTERS_WITH_A_DIRECTION), "L") != "L"
 
 
 def runs_right_to_left(tokens: Sequence[str]) -> bool:
-    """Tell whether most tokens of a sentence are written from right to left."""
+    """Return whether most tokens of a sentence are written from right to left."""
     return 2 * sum(map(is_right_to_left, tokens)) > len(tokens)
 
 

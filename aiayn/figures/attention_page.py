@@ -7,26 +7,26 @@ from importlib.resources import files
 
 import numpy as np
 
-from aiayn.generation.attend import Attended
-from aiayn.generation.attention_svg import colour
-from aiayn.generation.tokens import readable
+from aiayn.figures.attention_svg import color
+from aiayn.figures.tokens import readable
+from aiayn.generation.attention_maps import SentenceAttention
 
 TEMPLATE = "attention_page.html"
 WHOLE = 10_000
 """Weights are written as ten-thousandths: four digits, and half the size of fractions."""
 
 
-def draw_page(attended: Attended, *, title: str, chosen: dict[str, list[int]]) -> str:
+def draw_page(attention: SentenceAttention, *, title: str, chosen: dict[str, list[int]]) -> str:
     """Return the page.
 
     Args:
-        attended: What can be switched between.
+        attention: What can be switched between.
         title: What the page is called.
         chosen: For each kind, the queries that are picked out at first; none: all.
     """
     data = {
-        "layers": attended.layers,
-        "heads": [{"name": str(head), "colour": colour(head)} for head in attended.heads],
+        "layers": attention.layers,
+        "heads": [{"name": str(head), "color": color(head)} for head in attention.heads],
         "whole": WHOLE,
         "kinds": {
             kind: {
@@ -35,10 +35,10 @@ def draw_page(attended: Attended, *, title: str, chosen: dict[str, list[int]]) -
                 "chosen": chosen.get(kind, []),
                 "weights": np.rint(maps.weights_NHLM * WHOLE).astype(int).tolist(),
             }
-            for kind, maps in attended.maps.items()
+            for kind, maps in attention.maps.items()
         },
     }
-    template = files("aiayn.generation").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    template = files("aiayn.figures").joinpath(TEMPLATE).read_text(encoding="utf-8")
     filled = {"title": escape(title), "data": _for_script(data)}
     return re.sub(r"\{\{(\w+)\}\}", lambda place: filled[place[1]], template)
 

@@ -1,4 +1,4 @@
-"""EVALB's parameters: which labels and words are left out, and which count as the same.
+"""EVALB's parameters: which labels and words are deleted, and which count as equal.
 
 A file has a keyword and its value on each line, and comments after `#`.
 """
@@ -17,15 +17,15 @@ PAIRS = ("EQ_LABEL", "EQ_WORD")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parameters:
-    """What a parameter file says; the defaults are those of an empty file."""
+class EvalbParameters:
+    """The content of a parameter file; the defaults are those of an empty file."""
 
     name: str
     labeled: bool = True
     cutoff: int = 40
     """Sentences up to this length get figures of their own."""
     deleted_labels: frozenset[str] = frozenset()
-    """A preterminal goes with its word, another node leaves its children."""
+    """A preterminal is deleted with its word; of another node, the children stay."""
     uncounted_labels: frozenset[str] = frozenset()
     """Preterminals that do not count towards a sentence's length."""
     deleted_words: frozenset[str] = frozenset()
@@ -43,11 +43,11 @@ class Parameters:
         return one == other or _equated(one, other, self.equal_words)
 
     def deletes_label(self, label: str) -> bool:
-        """Return whether a node with this label is left out; equal labels go together."""
+        """Return whether a node with this label, or one equal to it, is deleted."""
         return any(self.same_label(label, deleted) for deleted in self.deleted_labels)
 
     def deletes_leaf(self, label: str, word: str) -> bool:
-        """Return whether a preterminal is left out, by its own label or its word."""
+        """Return whether a preterminal is deleted, by its own label or its word."""
         return label in self.deleted_labels or word in self.deleted_words
 
 
@@ -55,7 +55,7 @@ def _equated(one: str, other: str, pairs: Pairs) -> bool:
     return (one, other) in pairs or (other, one) in pairs
 
 
-COLLINS = Parameters(
+COLLINS = EvalbParameters(
     name="COLLINS",
     deleted_labels=frozenset(["TOP", "-NONE-", ",", ":", "``", "''", "."]),
     uncounted_labels=frozenset(["-NONE-"]),
@@ -64,8 +64,8 @@ COLLINS = Parameters(
 """COLLINS.prm, by which parsers of the Penn Treebank are compared."""
 
 
-def read_parameters(lines: Iterable[str], name: str) -> Parameters:
-    """Read a parameter file; what it does not say is as in an empty file."""
+def read_parameters(lines: Iterable[str], name: str) -> EvalbParameters:
+    """Read a parameter file; the file of COLLINS by any name is COLLINS."""
     flags: dict[str, int] = {}
     lists: dict[str, list[str]] = {keyword: [] for keyword in LISTS}
     pairs: dict[str, list[tuple[str, str]]] = {keyword: [] for keyword in PAIRS}
@@ -86,7 +86,7 @@ def read_parameters(lines: Iterable[str], name: str) -> Parameters:
             f"{name}: DISC_ONLY is 1, and bracketed trees have no discontinuous constituents",
             fix="leave DISC_ONLY out",
         )
-    parameters = Parameters(
+    parameters = EvalbParameters(
         name=name,
         labeled=flags.get("LABELED", 1) != 0,
         cutoff=flags.get("CUTOFF_LEN", 40),
@@ -110,7 +110,7 @@ def _wrong_line(place: str, keyword: str, values: list[str]) -> DataError:
     else:
         near = difflib.get_close_matches(keyword, FLAGS + LISTS + PAIRS, n=1)
         return DataError(
-            f"{place}: {keyword} is no parameter of EVALB",
+            f"{place}: {keyword} is not a parameter of EVALB",
             fix=f"did you mean {near[0]}?" if near else f"take the line out of {place}",
         )
     found = " ".join(values) or "nothing"
