@@ -27,7 +27,8 @@ from aiayn.checkpoint import (
     save_model,
     step_path,
 )
-from aiayn.config import Config, differences, parse_keep, read_yaml, to_yaml
+from aiayn.config import Config, parse_keep
+from aiayn.config_file import differences, read_yaml, to_yaml
 from aiayn.data.atomic import alone, write_bytes, write_json
 from aiayn.data.folder import DataFolder
 from aiayn.errors import DataError, UsageError
