@@ -7,7 +7,7 @@ import json
 import math
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 from safetensors import SafetensorError
@@ -34,7 +34,11 @@ WANTED = {
 """What a setting of config.json has to be, if it is there."""
 ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
 """What is one setting for encoder and decoder in our models."""
-ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu": "swish"}
+ACTIVATIONS: dict[str, Activation] = {
+    **{marian.activation_name(each): each for each in get_args(Activation)},
+    "silu": "swish",
+}
+"""Our activation for each name of theirs; silu is their other name of swish."""
 MARKS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """The pieces of our first three ids, as MarianTokenizer calls them unless it is told."""
 
