@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from aiayn.data.atomic import alone
+from aiayn.data.atomic import lock_folder
 from aiayn.data.folder import UNFINISHED_FOLDER, DataFolder
 from aiayn.data.inputs import PAIRS_PER_BLOCK, ParallelText
 from aiayn.data.preprocess import preprocess
@@ -48,8 +48,8 @@ class Breaking(ParallelText):
 
     blocks: int
 
-    def rows(self):
-        read = super().rows
+    def read(self):
+        read = super().read
         if (self.source.parent / "broken" / UNFINISHED_FOLDER / "pairs.json").exists():
             yield from islice(read(), self.blocks)
             raise KeyboardInterrupt
@@ -167,7 +167,7 @@ def test_a_folder_with_other_things_is_left_alone(make, tmp_path):
 
 
 def test_two_runs_do_not_write_one_folder_at_a_time(make, tmp_path):
-    with alone(tmp_path / "data"), pytest.raises(UsageError, match="another run"):
+    with lock_folder(tmp_path / "data"), pytest.raises(UsageError, match="another run"):
         make("data")
     make("data")
 

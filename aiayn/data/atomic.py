@@ -4,18 +4,17 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
 from aiayn.errors import UsageError
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # not on Windows, where nothing stops a second run
-    fcntl = None  # type: ignore[assignment]
 
 TEMPORARY = ".partial"
 """What a file's name ends in while it is being written."""
@@ -157,38 +156,38 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def alone(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Keep other runs out of a folder while the block runs; a killed run keeps nobody out.
+def lock_folder(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Keep other runs out of a folder during the block; a killed run leaves no lock behind.
 
     Args:
-        folder: Is made if it is not there.
+        folder: Created if it does not exist.
         patience: Seconds to wait for another run to leave.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if fcntl is None:
+    with ExitStack() as stack:
+        # Windows cannot open a folder, so there nothing stops a second run.
+        if sys.platform != "win32":
+            descriptor = os.open(folder, os.O_RDONLY)
+            # The system drops the lock with the descriptor, however the process ends.
+            stack.callback(os.close, descriptor)
+            while not _lock(descriptor):
+                if patience <= 0:
+                    raise UsageError(
+                        f"another run is writing {folder}",
+                        fix="wait for it or end it, or name another folder",
+                    )
+                time.sleep(SECONDS_BETWEEN_TRIES)
+                patience -= SECONDS_BETWEEN_TRIES
         yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        while not _locked(descriptor):
-            if patience <= 0:
-                raise UsageError(
-                    f"another run is writing {folder}",
-                    fix="wait for it or end it, or name another folder",
-                )
-            time.sleep(SECONDS_BETWEEN_TRIES)
-            patience -= SECONDS_BETWEEN_TRIES
-        yield
-    finally:
-        os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
-    """Tell whether a folder is ours now, or on a file system that keeps nobody out."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # some network file systems
-        return True
+def _lock(descriptor: int) -> bool:
+    """Return False if another process holds the lock."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # a network file system without locks
     return True

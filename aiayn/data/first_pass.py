@@ -12,7 +12,7 @@ from aiayn.data.duplicates import find_duplicates
 from aiayn.data.inputs import PAIRS_PER_BLOCK, Input, read_blocks
 from aiayn.data.manifest import SplitName
 from aiayn.data.pretokenize import Preparation
-from aiayn.data.sampling import Reservoir
+from aiayn.data.reservoir import Reservoir
 from aiayn.data.settings import Settings, Subword
 from aiayn.data.trees import clean, read_trees, tag_inventory
 from aiayn.data.unfinished import Unfinished

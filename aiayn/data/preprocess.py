@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from aiayn import console
-from aiayn.data.atomic import alone
+from aiayn.data.atomic import lock_folder
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoder, Filters
 from aiayn.data.first_pass import Inputs, check, find_tags, learn
@@ -69,7 +69,7 @@ def preprocess(
     refuse_foreign(output)
     if dropped and not dropped.parent.is_dir():
         raise UsageError(f"{dropped.parent} does not exist", fix=f"mkdir -p {dropped.parent}")
-    with _stoppable(), alone(output), _spooled(inputs, output) as read:
+    with _stoppable(), lock_folder(output), _spooled(inputs, output) as read:
         plan = Plan(settings=settings, inputs=_hash_inputs(read))
         if not _begin(output, plan, force=force, dropped=dropped):
             console.say(f"{output} is up to date")

@@ -19,8 +19,8 @@ from aiayn.checkpoint import ModelFile, build_model
 from aiayn.config import Activation, Config, DecodeConfig, ModelConfig, Tie
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
+from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
-from aiayn.data.tabled import TabledVocabulary
 from aiayn.data.vocabulary import PAD
 from aiayn.errors import DataError, UsageError
 from aiayn.export import marian
@@ -201,8 +201,8 @@ def _codec(folder: Path, source: Ids, target: Ids) -> Codec:
     # Others, such as groups of languages, have no place in our settings, and no use.
     first, _, second = languages.partition("-") if LANGUAGES.fullmatch(languages) else ("",) * 3
     return Codec(
-        TabledVocabulary(models[0], kind, source.table),
-        TabledVocabulary(models[1], kind, target.table),
+        MarianVocabulary(models[0], kind, source.table),
+        MarianVocabulary(models[1], kind, target.table),
         CodecSettings(subword=kind, source_language=first, target_language=second),
     )
 

@@ -15,7 +15,7 @@ import torch
 
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
-from aiayn.data.tabled import LANGUAGE
+from aiayn.data.marian_vocabulary import LANGUAGE
 from aiayn.data.trees import delinearize, write
 from aiayn.data.vocabulary import EOS, SPACE
 from aiayn.data.workers import Workers
