@@ -25,7 +25,7 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from aiayn.data.codec import Codec
-from aiayn.data.encode import Encoder, Filters
+from aiayn.data.encode import Encoder
 from aiayn.data.inputs import PAIRS_PER_BLOCK, ParallelText
 from aiayn.data.second_pass import encode_split
 from aiayn.data.unfinished import Unfinished
@@ -114,7 +114,7 @@ def encode_and_write(codec: Codec, text: ParallelText, pairs: int, workers: int)
         encode_split(
             "train",
             [text],
-            Encoder(codec, Filters(max_length=256)),
+            Encoder(codec, max_length=256),
             unfinished,
             shard_size=64_000_000,
             workers=workers,
