@@ -50,7 +50,7 @@ class Breaking(ParallelText):
 
     def read(self):
         read = super().read
-        if (self.source.parent / "broken" / UNFINISHED_FOLDER / "pairs.json").exists():
+        if (self.source.parent / "broken" / UNFINISHED_FOLDER / "state.json").exists():
             yield from islice(read(), self.blocks)
             raise KeyboardInterrupt
         yield from read()
@@ -72,7 +72,7 @@ def test_any_number_of_workers_writes_the_same_bytes(make):
 
 
 @pytest.mark.parametrize("blocks", [0, 3, BLOCKS])
-def test_an_interrupted_run_goes_on_and_ends_in_the_same_bytes(make, text, blocks, tmp_path):
+def test_an_interrupted_run_resumes_and_ends_in_the_same_bytes(make, text, blocks, tmp_path):
     with pytest.raises(Interrupted):
         make("broken", train=Breaking(text.source, text.target, blocks), workers=1)
     finished = {path.name for path in (tmp_path / "broken").glob("*.bin")}

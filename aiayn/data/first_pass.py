@@ -4,18 +4,19 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
+from pathlib import Path
 
 from aiayn import console
 from aiayn.data.codec import Codec
 from aiayn.data.duplicates import find_duplicates
-from aiayn.data.folder import VOCABULARY_FOLDER
+from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
 from aiayn.data.inputs import PAIRS_PER_BLOCK, Input, read_blocks
 from aiayn.data.manifest import SplitName
 from aiayn.data.pretokenize import Preparation
 from aiayn.data.reservoir import Reservoir
 from aiayn.data.settings import Settings, Subword
 from aiayn.data.trees import clean, read_trees, tag_inventory
-from aiayn.data.unfinished import Unfinished
+from aiayn.data.unfinished import Job, State, duplicates_file
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.data.workers import count_cores, map_in_order
 
@@ -27,30 +28,28 @@ PairSample = list[tuple[str, str]]
 
 
 def first_pass(
-    inputs: Inputs,
-    settings: Settings,
-    unfinished: Unfinished,
-    *,
-    codec: Codec | None,
-    workers: int | None,
-) -> None:
+    inputs: Inputs, output: Path, job: Job, *, codec: Codec | None, workers: int | None
+) -> State:
     """Check and count all text, and save the codec: the one given, or a new one."""
-    pairs, sample = _check(inputs, settings, unfinished)
+    settings = job.settings
+    (output / UNFINISHED_FOLDER).mkdir()
+    pairs, sample = _check(inputs, output, settings)
     if codec is None:
         tags = _find_tags(inputs["train"]) if settings.task == "parsing" else ""
         codec = _learn(sample, settings, tags=tags, workers=workers)
-    codec.save(unfinished.output / VOCABULARY_FOLDER)
+    codec.save(output / VOCABULARY_FOLDER)
+    state = State(job=job, pairs=pairs)
     # Last, because it says that the pass is done.
-    unfinished.store_pairs(pairs)
+    state.save(output)
+    return state
 
 
 def _check(
-    inputs: Inputs, settings: Settings, unfinished: Unfinished
+    inputs: Inputs, output: Path, settings: Settings
 ) -> tuple[dict[SplitName, int], PairSample]:
     """Read all text; return the pairs of each split, and training pairs to learn from.
 
-    What is not text raises a DataError. If duplicates are to be dropped, a file says which
-    pairs repeat an earlier one.
+    What is not text raises a DataError. If duplicates are to be dropped, they are found here.
     """
     sample: Reservoir[tuple[str, str]] = Reservoir(
         settings.sample_lines // 2, seed=settings.seed
@@ -58,7 +57,8 @@ def _check(
     pairs = dict.fromkeys(inputs, 0)
     with ExitStack() as stack:
         step = stack.enter_context(console.progress("checking", total=None, unit="pairs"))
-        finder = settings.dedup and stack.enter_context(find_duplicates(unfinished.path))
+        path = duplicates_file(output)
+        finder = settings.dedup and stack.enter_context(find_duplicates(path))
         for split, each in inputs.items():
             for block in read_blocks(each):
                 pairs[split] += block.pairs
@@ -68,8 +68,6 @@ def _check(
                     if finder:
                         finder.add(block)
                 step(block.pairs)
-        if finder:
-            finder.write(unfinished.duplicates)
     return pairs, sample.taken
 
 

@@ -18,13 +18,21 @@ from aiayn.data.atomic import lock_folder
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoder
 from aiayn.data.first_pass import Inputs, first_pass
-from aiayn.data.folder import VOCABULARY_FOLDER, DataFolder, file_sha256
+from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER, DataFolder, file_sha256
 from aiayn.data.inputs import TabbedText
 from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, Manifest, Split, SplitName
 from aiayn.data.second_pass import second_pass
 from aiayn.data.settings import Settings
 from aiayn.data.text import STDIN, open_bytes
-from aiayn.data.unfinished import SPOOL, Job, ShardRecord, Unfinished, clear, refuse_foreign
+from aiayn.data.unfinished import (
+    SPOOL,
+    Job,
+    ShardRecord,
+    State,
+    clear,
+    refuse_foreign,
+    write_dropped,
+)
 from aiayn.data.workers import count_cores
 from aiayn.errors import DataError, Interrupted, Stopped, UsageError
 
@@ -57,79 +65,62 @@ def preprocess(
         raise UsageError(f"{dropped.parent} does not exist", fix=f"mkdir -p {dropped.parent}")
     with _stoppable(), lock_folder(output), _spooled(inputs, output) as read:
         job = Job(settings=settings, inputs=_hash_inputs(read))
-        unfinished = Unfinished(output)
-        if not _begin(unfinished, job, force=force, dropped=dropped):
+        if force:
+            clear(output)
+        if (output / MANIFEST_FILE).is_file():
+            _require_up_to_date(output, job, dropped)
             console.say(f"{output} is up to date")
             return DataFolder.open(output)
-        if unfinished.pairs() is None:
-            first_pass(read, settings, unfinished, codec=codec, workers=workers)
+        if state := State.load(output):
+            job.refuse_other(state.job, output)
+            console.say(f"resuming {output} where it was interrupted")
+        else:
+            # Until the first pass is done there is nothing to lose.
+            clear(output)
+            state = first_pass(read, output, job, codec=codec, workers=workers)
         codec = Codec.load(output / VOCABULARY_FOLDER)
-        records = second_pass(read, settings, unfinished, codec=codec, workers=workers)
-        _finish(job, codec, unfinished, records, dropped)
+        second_pass(read, output, state, codec=codec, workers=workers)
+        _finish(output, state, codec, dropped)
     return DataFolder.open(output)
 
 
-def _begin(unfinished: Unfinished, job: Job, *, force: bool, dropped: Path | None) -> bool:
-    """Return whether there is anything to do; refuse to mix two jobs in one folder."""
-    output = unfinished.output
-    if not force and (output / MANIFEST_FILE).is_file():
-        manifest = Manifest.load(output)
-        made = {name: split.inputs for name, split in manifest.splits.items()}
-        _refuse_difference(output, Job(settings=manifest.settings, inputs=made), job)
-        if dropped and not dropped.is_file():
-            raise UsageError(
-                f"{output} is up to date, and {dropped} is written while it is made",
-                fix="add --force to make it again",
-            )
-        # A run that was killed between writing the manifest and its end left it.
-        unfinished.remove()
-        return False
-    if not force and (interrupted := unfinished.job()):
-        _refuse_difference(output, interrupted, job)
-        console.say(f"resuming {output} where it was interrupted")
-        return True
-    # Until the first pass is done there is nothing to lose.
-    clear(output)
-    unfinished.begin(job)
-    return True
-
-
-def _refuse_difference(output: Path, old: Job, new: Job) -> None:
-    if differences := old.differences(new):
+def _require_up_to_date(output: Path, job: Job, dropped: Path | None) -> None:
+    """Refuse a finished folder that another job made."""
+    manifest = Manifest.load(output)
+    made = {name: split.inputs for name, split in manifest.splits.items()}
+    job.refuse_other(Job(settings=manifest.settings, inputs=made), output)
+    if dropped and not dropped.is_file():
         raise UsageError(
-            f"{output} was made otherwise: {'; '.join(differences)}",
-            fix="name another folder, or add --force to replace what this one holds",
+            f"{output} is up to date, and {dropped} is written while it is made",
+            fix="add --force to make it again",
         )
+    # A run that was killed right after it wrote the manifest has left it.
+    shutil.rmtree(output / UNFINISHED_FOLDER, ignore_errors=True)
 
 
-def _finish(
-    job: Job,
-    codec: Codec,
-    unfinished: Unfinished,
-    records: dict[SplitName, list[ShardRecord]],
-    dropped: Path | None,
-) -> None:
+def _finish(output: Path, state: State, codec: Codec, dropped: Path | None) -> None:
     """Write the manifest, which makes the folder a data folder."""
-    splits = {name: _split(job.inputs[name], each) for name, each in records.items()}
+    inputs = state.job.inputs
+    splits = {name: _split(inputs[name], records) for name, records in state.records.items()}
     for name, split in splits.items():
         if not split.counts.kept:
-            clear(unfinished.output)
+            clear(output)
             reasons = ", ".join(f"{n:,} {why}" for why, n in split.counts.dropped.items())
             raise DataError(
                 f"no {name} pair is left of {split.counts.read:,}; dropped: {reasons}",
                 fix="check that the two sides belong together, or widen --max-length",
             )
     if dropped:
-        unfinished.write_dropped(dropped, [s for each in splits.values() for s in each.shards])
+        write_dropped(dropped, output, [s for each in splits.values() for s in each.shards])
     Manifest(
-        settings=job.settings,
+        settings=state.job.settings,
         vocabulary_sha256=codec.fingerprint,
         source_vocabulary=len(codec.source),
         target_vocabulary=len(codec.target),
         bytes_per_id=Encoder(codec).id_type.itemsize,
         splits=splits,
-    ).save(unfinished.output)
-    unfinished.remove()
+    ).save(output)
+    shutil.rmtree(output / UNFINISHED_FOLDER, ignore_errors=True)
 
 
 def _split(inputs: list[InputFile], records: list[ShardRecord]) -> Split:
@@ -152,12 +143,11 @@ def _hash_inputs(inputs: Inputs) -> dict[SplitName, list[InputFile]]:
         console.progress("hashing", total=total, unit="bytes") as step,
         ThreadPoolExecutor(count_cores()) as pool,
     ):
-        hashed = []
-        for file in pool.map(_hash_file, every):
-            hashed.append(file)
+        hashed = {}
+        for path, file in zip(every, pool.map(_hash_file, every), strict=True):
+            hashed[path] = file
             step(file.bytes)
-    remaining = iter(hashed)
-    return {name: [next(remaining) for _ in each] for name, each in paths.items()}
+    return {name: [hashed[path] for path in each] for name, each in paths.items()}
 
 
 def _require_file(path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, islice, takewhile
+from pathlib import Path
 
 from aiayn import console
 from aiayn.data.atomic import write_hashed, write_whole
@@ -11,9 +13,8 @@ from aiayn.data.encode import Encoded, Encoder
 from aiayn.data.first_pass import Inputs
 from aiayn.data.inputs import Input, read_blocks
 from aiayn.data.manifest import Counts, SplitName
-from aiayn.data.settings import Settings
 from aiayn.data.shards import write_shard
-from aiayn.data.unfinished import ShardRecord, Unfinished
+from aiayn.data.unfinished import ShardRecord, State, dropped_file, duplicates_file
 from aiayn.data.workers import count_cores, map_in_order
 
 PAIRS_PER_WORKER = 50_000
@@ -21,50 +22,35 @@ PAIRS_PER_WORKER = 50_000
 
 
 def second_pass(
-    inputs: Inputs,
-    settings: Settings,
-    unfinished: Unfinished,
-    *,
-    codec: Codec,
-    workers: int | None,
-) -> dict[SplitName, list[ShardRecord]]:
-    """Encode every split; return the records of its shards."""
+    inputs: Inputs, output: Path, state: State, *, codec: Codec, workers: int | None
+) -> None:
+    """Encode every split into the shards that are not there yet, and record them."""
+    settings = state.job.settings
     filtering = Encoder(
         codec,
         max_length=settings.max_length,
         max_ratio=settings.max_ratio,
-        duplicates=unfinished.duplicates if settings.dedup else None,
+        duplicates=duplicates_file(output) if settings.dedup else None,
     )
-    totals = unfinished.pairs() or {}
-    return {
-        split: encode_split(
-            split,
-            each,
-            filtering if split == "train" else Encoder(codec, keep_text=True),
-            unfinished,
-            shard_size=settings.shard_size,
-            workers=workers,
-            total=totals[split],
-        )
-        for split, each in inputs.items()
-    }
+    for split, each in inputs.items():
+        encoder = filtering if split == "train" else Encoder(codec, keep_text=True)
+        encode_split(split, each, encoder, output, state, workers=workers)
 
 
 def encode_split(
     split: SplitName,
     inputs: Sequence[Input],
     encoder: Encoder,
-    unfinished: Unfinished,
+    output: Path,
+    state: State,
     *,
-    shard_size: int,
     workers: int | None,
-    total: int,
-) -> list[ShardRecord]:
-    """Write the shards of a split that are not there yet; return the records of all.
-
-    Training pairs go into several shards without their text, others into one beside it.
-    """
-    records = _finished(split, unfinished)
+) -> None:
+    """Encode a split: training pairs into several shards, others into one beside their text."""
+    total, size = state.pairs[split], state.job.settings.shard_size
+    # If a shard has lost a file, it and all that follow are written again.
+    records = list(takewhile(partial(_is_complete, output), state.records.get(split, [])))
+    state.records[split] = records
     blocks = islice(read_blocks(inputs), sum(record.blocks for record in records), None)
     workers = workers or min(count_cores(), 1 + total // PAIRS_PER_WORKER)
     with console.progress(f"encoding {split}", total=total, unit="pairs") as step:
@@ -74,20 +60,12 @@ def encode_split(
         for first in results:
             name = _shard_name(split, len(records))
             rest = chain([first], results)
-            record = _write(name, rest, encoder, unfinished, size=shard_size, step=step)
-            unfinished.store_record(record)
-            records.append(record)
-    return records
+            records.append(_write(name, rest, encoder, output, size=size, step=step))
+            state.save(output)
 
 
-def _finished(split: SplitName, unfinished: Unfinished) -> list[ShardRecord]:
-    """Return the records of the shards that an earlier run has finished."""
-    records: list[ShardRecord] = []
-    while record := unfinished.record(_shard_name(split, len(records))):
-        records.append(record)
-        if split != "train":
-            break
-    return records
+def _is_complete(output: Path, record: ShardRecord) -> bool:
+    return all((output / f"{record.shard.name}.{end}").is_file() for end in ("bin", "idx"))
 
 
 def _shard_name(split: SplitName, number: int) -> str:
@@ -98,19 +76,18 @@ def _write(
     name: str,
     results: Iterator[Encoded],
     encoder: Encoder,
-    unfinished: Unfinished,
+    output: Path,
     *,
     size: int,
     step: Callable[[int], None],
 ) -> ShardRecord:
     """Write one shard: blocks until it has its size, or all of them where text is kept."""
     counts, blocks = Counts(), 0
-    folder = unfinished.output
     with ExitStack() as stack:
-        shard = stack.enter_context(write_shard(folder, name, encoder.id_type))
-        dropped = stack.enter_context(write_whole(unfinished.dropped(name)))
+        shard = stack.enter_context(write_shard(output, name, encoder.id_type))
+        dropped = stack.enter_context(write_whole(dropped_file(output, name)))
         texts = {
-            f"{name}.{side}": stack.enter_context(write_hashed(folder / f"{name}.{side}"))
+            f"{name}.{side}": stack.enter_context(write_hashed(output / f"{name}.{side}"))
             for side in (("src", "ref") if encoder.keep_text else ())
         }
         for encoded in results:

@@ -1,7 +1,7 @@
-"""The state of a run of preprocess until it is finished, so that it can be resumed.
+"""The state of an unfinished run of preprocess, from which the same command resumes.
 
-DATA/unfinished/ holds plan.json (settings and inputs), pairs.json once the first pass is done,
-and a record and a list of dropped pairs for every shard that is complete on disk.
+DATA/unfinished/ holds state.json once the first pass is done, a list of dropped pairs for every
+complete shard, and which pairs are duplicates.
 """
 
 import json
@@ -18,11 +18,12 @@ from aiayn.data.settings import Settings
 from aiayn.data.shards import Shard
 from aiayn.errors import UsageError
 
+STATE_FILE = "state.json"
 SPOOL = "stdin.partial"
 """Where standard input is kept during a run."""
+# The manifest first: a folder that is only half deleted must not pass for a finished one.
 OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
-"""What preprocess writes into a data folder. The manifest first: without it, a folder that is
-only half deleted does not pass for a finished one."""
+"""What preprocess writes into a data folder."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,21 +32,24 @@ class Job:
 
     settings: Settings
     inputs: dict[SplitName, list[InputFile]]
-    """Files of each split."""
 
-    def differences(self, other: Self) -> list[str]:
-        """Return in words how another job differs from this one."""
-        found = self.settings.differences(other.settings)
+    def refuse_other(self, other: Self, output: Path) -> None:
+        """Raise a UsageError if another job made or began the folder."""
+        found = other.settings.differences(self.settings)
         for split in sorted(self.inputs.keys() | other.inputs.keys()):
-            mine, others = self.inputs.get(split, []), other.inputs.get(split, [])
-            if len(mine) != len(others):
-                found.append(f"{split} had {len(mine)} files and has {len(others)}")
+            new, old = self.inputs.get(split, []), other.inputs.get(split, [])
+            if len(new) != len(old):
+                found.append(f"{split} had {len(old)} files and has {len(new)}")
             found += [
-                f"{new.path} is not the text that {old.path} was"
-                for old, new in zip(mine, others, strict=False)
-                if old.sha256 != new.sha256
+                f"{mine.path} is not the text that {others.path} was"
+                for mine, others in zip(new, old, strict=False)
+                if mine.sha256 != others.sha256
             ]
-        return found
+        if found:
+            raise UsageError(
+                f"{output} was made otherwise: {'; '.join(found)}",
+                fix="name another folder, or add --force to replace what this one holds",
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,64 +60,47 @@ class ShardRecord:
     counts: Counts
     blocks: int
     """Blocks of the input that went into it: where to resume."""
-    text_sha256: dict[str, str] = field(default_factory=dict)
+    text_sha256: dict[str, str]
 
 
-class Unfinished:
-    """The folder with the state of an unfinished run."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """How far a run has come after its first pass."""
 
-    def __init__(self, output: Path) -> None:
-        self.output = output
-        self.path = output / UNFINISHED_FOLDER
-        self.duplicates = self.path / "duplicates"
+    job: Job
+    pairs: dict[SplitName, int]
+    """Pairs of each split."""
+    records: dict[SplitName, list[ShardRecord]] = field(default_factory=dict)
+    """Shards of each split."""
 
-    def begin(self, job: Job) -> None:
-        """Store what the run is asked for, before it does anything."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_json(self.path / "plan.json", asdict(job))
+    def save(self, output: Path) -> None:
+        """Write the state into a data folder."""
+        write_json(output / UNFINISHED_FOLDER / STATE_FILE, asdict(self))
 
-    def job(self) -> Job | None:
-        """Return what an interrupted run was asked for, if its first pass is done."""
-        if self.pairs() is None:
-            return None
-        return from_dict(Job, json.loads((self.path / "plan.json").read_bytes()))
+    @classmethod
+    def load(cls, output: Path) -> Self | None:
+        """Return the state of an interrupted run, if its first pass was done."""
+        path = output / UNFINISHED_FOLDER / STATE_FILE
+        return from_dict(cls, json.loads(path.read_bytes())) if path.is_file() else None
 
-    def store_pairs(self, pairs: dict[SplitName, int]) -> None:
-        """Store how many pairs each split has: the first pass is done."""
-        write_json(self.path / "pairs.json", pairs)
 
-    def pairs(self) -> dict[SplitName, int] | None:
-        """Return how many pairs each split has, if the first pass is done."""
-        path = self.path / "pairs.json"
-        return json.loads(path.read_bytes()) if path.is_file() else None
+def duplicates_file(output: Path) -> Path:
+    """Return the file that says which training pairs repeat an earlier one."""
+    return output / UNFINISHED_FOLDER / "duplicates"
 
-    def dropped(self, shard: str) -> Path:
-        """Return the file that lists the pairs dropped from a shard."""
-        return self.path / f"{shard}.tsv"
 
-    def store_record(self, record: ShardRecord) -> None:
-        """Store that a shard is complete on disk."""
-        write_json(self.path / f"{record.shard.name}.json", asdict(record))
+def dropped_file(output: Path, shard: str) -> Path:
+    """Return the file that lists the pairs dropped from a shard."""
+    return output / UNFINISHED_FOLDER / f"{shard}.tsv"
 
-    def record(self, name: str) -> ShardRecord | None:
-        """Return the record of a shard, if it is complete on disk."""
-        path = self.path / f"{name}.json"
-        needed = path, self.output / f"{name}.bin", self.output / f"{name}.idx"
-        if not all(each.is_file() for each in needed):
-            return None
-        return from_dict(ShardRecord, json.loads(path.read_bytes()))
 
-    def write_dropped(self, path: Path, shards: list[Shard]) -> None:
-        """Concatenate the lists of dropped pairs."""
-        with write_whole(path) as file:
-            file.write(("\t".join(DROPPED_COLUMNS) + "\n").encode())
-            for shard in shards:
-                with self.dropped(shard.name).open("rb") as part:
-                    shutil.copyfileobj(part, file)
-
-    def remove(self) -> None:
-        """Remove the folder: the manifest has what matters."""
-        shutil.rmtree(self.path, ignore_errors=True)
+def write_dropped(path: Path, output: Path, shards: list[Shard]) -> None:
+    """Concatenate the lists of dropped pairs."""
+    with write_whole(path) as file:
+        file.write(("\t".join(DROPPED_COLUMNS) + "\n").encode())
+        for shard in shards:
+            with dropped_file(output, shard.name).open("rb") as part:
+                shutil.copyfileobj(part, file)
 
 
 def clear(output: Path) -> None:
@@ -126,10 +113,12 @@ def clear(output: Path) -> None:
 
 def refuse_foreign(output: Path) -> None:
     """Raise a UsageError if the folder holds what preprocess did not make."""
-    if output.exists() and not output.is_dir():
+    if not output.exists():
+        return
+    if not output.is_dir():
         raise UsageError(f"{output} is a file, and a folder is wanted", fix="name another")
-    made = (output / MANIFEST_FILE).exists() or (output / UNFINISHED_FOLDER).exists()
-    if output.exists() and not made and any(each.name != SPOOL for each in output.iterdir()):
+    names = {each.name for each in output.iterdir()} - {SPOOL}
+    if names and not names & {MANIFEST_FILE, UNFINISHED_FOLDER}:
         raise UsageError(
             f"{output} holds other things, and no data of aiayn", fix="name an empty folder"
         )
