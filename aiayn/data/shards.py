@@ -20,6 +20,8 @@ Ids = NDArray[np.integer]
 """Token ids as they are on disk: uint16 or uint32."""
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
+REPAIR = "copy the folder again, or make it again with aiayn preprocess --force"
+"""How to fix a data folder that is damaged."""
 
 
 def id_type(vocabulary_size: int) -> IdType:
@@ -90,9 +92,10 @@ class Corpus:
     """All pairs of one split, in the order of the text; ids stay on disk until asked for."""
 
     def __init__(self, folder: Path, shards: Sequence[Shard], dtype: IdType) -> None:
-        parts = [_open_shard(folder, shard, dtype) for shard in shards]
-        self._ids = [ids for ids, _ in parts]
-        self._offsets = [offsets for _, offsets in parts]
+        self._ids = [_map(folder / f"{s.name}.bin", dtype, s.tokens) for s in shards]
+        self._offsets = [
+            _map(folder / f"{s.name}.idx", OFFSET, 2 * s.pairs + 1) for s in shards
+        ]
         self._starts = [0, *np.cumsum([shard.pairs for shard in shards]).tolist()]
         self.source_lengths = self._lengths(0)
         """Length of each source sentence with its EOS (int32)."""
@@ -120,22 +123,17 @@ class Corpus:
         return ids[begin:middle], ids[middle:end]
 
 
-def _open_shard(folder: Path, shard: Shard, dtype: IdType) -> tuple[Ids, NDArray[np.integer]]:
-    ids = _map(folder / f"{shard.name}.bin", dtype, shard.tokens)
-    offsets = _map(folder / f"{shard.name}.idx", OFFSET, 2 * shard.pairs + 1)
-    return ids, offsets
-
-
-def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> NDArray[np.integer]:
-    """Map a file of numbers; np.asarray drops memmap's slow slicing, not the mapping."""
+def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> Ids:
+    """Map a file of numbers into memory."""
     wanted = count * dtype.itemsize
     found = path.stat().st_size if path.is_file() else None
     if found != wanted:
         size = "is missing" if found is None else f"has {found:,} bytes"
         raise DataError(
             f"{path} {size}, and the manifest wants {wanted:,} bytes",
-            fix="copy the folder again, or make it again with aiayn preprocess --force",
+            fix=REPAIR,
         )
     if not count:
-        return np.empty(0, dtype)
+        return np.empty(0, dtype)  # no system maps an empty file
+    # As a plain array it stays mapped, and is sliced faster than a memmap.
     return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))
