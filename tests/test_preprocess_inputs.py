@@ -80,7 +80,7 @@ def test_unequal_files_are_named_with_both_counts(file):
     with pytest.raises(DataError, match=r"long has 6,000 lines and .*short has 5,999"):
         read(pairs)
     with pytest.raises(DataError, match=r"short has 5,999 lines and .*long has 6,000"):
-        read(ParallelText(pairs.target, pairs.source))
+        read(ParallelText(*reversed(pairs.files)))
 
 
 @pytest.mark.parametrize(("bad", "said"), [(b"\xe9t\xe9", "0xe9"), (b"a\0b", "NUL")])

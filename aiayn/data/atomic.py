@@ -75,31 +75,6 @@ def _first_bytes(path: Path, count: int) -> bytes:
         return file.read(count)
 
 
-class HashedFile:
-    """A file being written, and the sha256 of what it holds so far."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-
-    def write(self, content: bytes) -> None:
-        """Add to the file."""
-        self._file.write(content)
-        self._digest.update(content)
-
-    @property
-    def sha256(self) -> str:
-        """Return the sha256 of what was written."""
-        return self._digest.hexdigest()
-
-
-@contextmanager
-def write_hashed(path: Path) -> Iterator[HashedFile]:
-    """Open a file as `write_whole` does, and sum it up on the way."""
-    with write_whole(path) as file:
-        yield HashedFile(file)
-
-
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a small file whole."""
     with write_whole(path) as file:
@@ -143,6 +118,12 @@ def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
         shutil.rmtree(path)
     temporary.replace(path)
     sync(path.parent)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

@@ -1,6 +1,5 @@
 """A finished data folder, as `aiayn preprocess` leaves it and everything else reads it."""
 
-import hashlib
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from aiayn.data.atomic import file_sha256
 from aiayn.data.codec import Codec
 from aiayn.data.manifest import MANIFEST_FILE, Counts, Manifest, SideCounts, Split, SplitName
 from aiayn.data.shards import REPAIR, Corpus
@@ -138,7 +138,7 @@ class DataFolder:
 
     def checksums(self) -> dict[str, str]:
         """Return the sha256 of every file but the vocabulary, by name."""
-        found = {}
+        found: dict[str, str] = {}
         for split in self.manifest.splits.values():
             found |= {f"{shard.name}.bin": shard.bin_sha256 for shard in split.shards}
             found |= {f"{shard.name}.idx": shard.idx_sha256 for shard in split.shards}
@@ -176,9 +176,3 @@ def _describe(split: Split) -> dict[str, Any]:
 def tokens_per_word(side: SideCounts, counts: Counts) -> float:
     """Return how many subwords a word comes to; the EOS of each sentence is not counted."""
     return round((side.tokens - counts.kept) / max(1, side.words), 4)
-
-
-def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,11 +4,12 @@ Blocks are the unit of all further work. They are cut at fixed pair numbers, so 
 not depend on which process works on them.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from aiayn.data.text import BYTE_ORDER_MARK, UNREADABLE, damaged, decode_line, open_bytes
 from aiayn.data.trees import clean, linearize, read_trees, write
@@ -46,41 +47,25 @@ class Block:
         return list(zip(sources, targets, strict=True))
 
 
-class Input(Protocol):
+class Input(ABC):
     """Something that pairs can be read from."""
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files to read, in order."""
+    def __init__(self, *files: Path, name: str = "") -> None:
+        """Read pairs from files; `name` is what errors and lists call them."""
+        self.files = files
+        self.name = name or str(files[0])
 
-    @property
-    def name(self) -> str:
-        """What an error or a list of dropped pairs calls it."""
-
+    @abstractmethod
     def read(self) -> Iterator[PairTexts]:
         """Yield its pairs, PAIRS_PER_BLOCK at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParallelText:
+class ParallelText(Input):
     """Two files; each line of the one is the translation of the same line of the other."""
 
-    source: Path
-    target: Path
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files to read, in order."""
-        return self.source, self.target
-
-    @property
-    def name(self) -> str:
-        """What an error or a list of dropped pairs calls it."""
-        return str(self.source)
-
     def read(self) -> Iterator[PairTexts]:
         """Yield its pairs, PAIRS_PER_BLOCK at a time."""
-        sides = _read(self.source), _read(self.target)
+        sides = [_read(path) for path in self.files]
         lines = 0
         for source, target in zip_longest(*sides, fillvalue=""):
             counts = [text.count("\n") for text in (source, target)]
@@ -91,28 +76,20 @@ class ParallelText:
             yield PairTexts(source, target, target)
 
     def _unequal(self, source_lines: int, target_lines: int) -> DataError:
+        source, target = self.files
         return DataError(
-            f"{self.source} has {source_lines:,} lines and {self.target} has"
+            f"{source} has {source_lines:,} lines and {target} has"
             f" {target_lines:,}, and each line needs its translation on the same line",
             fix="check that the two files belong together and that neither was cut short",
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TabbedText:
+class TabbedText(Input):
     """Lines of source, tab, target."""
-
-    path: Path
-    name: str
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The file to read."""
-        return (self.path,)
 
     def read(self) -> Iterator[PairTexts]:
         """Yield its pairs, PAIRS_PER_BLOCK at a time."""
-        blocks = _read(self.path, self.name)
+        blocks = _read(self.files[0], self.name)
         for first, text in zip(count(1, PAIRS_PER_BLOCK), blocks, strict=False):
             pairs = [self._split(line, i) for i, line in enumerate(split_lines(text), first)]
             source, target = (join_lines(side) for side in zip(*pairs, strict=True))
@@ -129,25 +106,12 @@ class TabbedText:
         return sides
 
 
-@dataclass(frozen=True, slots=True)
-class Treebank:
+class Treebank(Input):
     """Penn Treebank trees: the words are the source, the symbols of the tree the target."""
-
-    path: Path
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The file to read."""
-        return (self.path,)
-
-    @property
-    def name(self) -> str:
-        """What an error or a list of dropped pairs calls it."""
-        return str(self.path)
 
     def read(self) -> Iterator[PairTexts]:
         """Yield its pairs, PAIRS_PER_BLOCK at a time; a tree without words is an empty pair."""
-        trees = read_trees(self.path)
+        trees = read_trees(self.files[0])
         while batch := list(islice(trees, PAIRS_PER_BLOCK)):
             lines = []
             for tree in map(clean, batch):

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 
 from aiayn import console
-from aiayn.data.atomic import lock_folder
+from aiayn.data.atomic import file_sha256, lock_folder
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoder
 from aiayn.data.first_pass import Inputs, first_pass
-from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER, DataFolder, file_sha256
+from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER, DataFolder
 from aiayn.data.inputs import TabbedText
 from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, Manifest, Split, SplitName
 from aiayn.data.second_pass import second_pass

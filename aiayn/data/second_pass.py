@@ -7,7 +7,7 @@ from itertools import chain, islice, takewhile
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import write_hashed, write_whole
+from aiayn.data.atomic import file_sha256, write_whole
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoded, Encoder
 from aiayn.data.first_pass import Inputs
@@ -83,19 +83,17 @@ def _write(
 ) -> ShardRecord:
     """Write one shard: blocks until it has its size, or all of them where text is kept."""
     counts, blocks = Counts(), 0
+    paths = [output / f"{name}.{side}" for side in ("src", "ref") if encoder.keep_text]
     with ExitStack() as stack:
         shard = stack.enter_context(write_shard(output, name, encoder.id_type))
         dropped = stack.enter_context(write_whole(dropped_file(output, name)))
-        texts = {
-            f"{name}.{side}": stack.enter_context(write_hashed(output / f"{name}.{side}"))
-            for side in (("src", "ref") if encoder.keep_text else ())
-        }
+        texts = [stack.enter_context(write_whole(path)) for path in paths]
         for encoded in results:
             blocks += 1
             shard.write(encoded.ids, encoded.lengths)
             # A file name may hold bytes that are not UTF-8.
             dropped.write(encoded.dropped.encode(errors="surrogateescape"))
-            for file, text in zip(texts.values(), encoded.texts, strict=False):
+            for file, text in zip(texts, encoded.texts, strict=False):
                 file.write(text.encode())
             counts.add(encoded.counts)
             step(encoded.counts.read)
@@ -105,5 +103,5 @@ def _write(
         shard=shard.shard(),
         counts=counts,
         blocks=blocks,
-        text_sha256={file_name: file.sha256 for file_name, file in texts.items()},
+        text_sha256={path.name: file_sha256(path) for path in paths},
     )

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aiayn.data.atomic import HashedFile, write_hashed
+from aiayn.data.atomic import file_sha256, write_whole
 from aiayn.errors import DataError
 
 Ids = NDArray[np.integer]
@@ -43,16 +44,14 @@ class Shard:
 class ShardWriter:
     """A shard being written; see `write_shard`."""
 
-    def __init__(
-        self, name: str, dtype: IdType, ids_file: HashedFile, offsets_file: HashedFile
-    ) -> None:
-        self.name = name
+    def __init__(self, base: Path, dtype: IdType, ids: IO[bytes], offsets: IO[bytes]) -> None:
         self.pairs = 0
         self.tokens = 0
+        self._base = base
         self._item_size = dtype.itemsize
-        self._ids_file = ids_file
-        self._offsets_file = offsets_file
-        self._offsets_file.write(np.zeros(1, OFFSET).tobytes())
+        self._ids = ids
+        self._offsets = offsets
+        self._offsets.write(np.zeros(1, OFFSET).tobytes())
 
     @property
     def size(self) -> int:
@@ -60,32 +59,34 @@ class ShardWriter:
         return self.tokens * self._item_size
 
     def write(self, ids: bytes, lengths: NDArray[np.integer]) -> None:
-        """Add pairs: their ids as on disk, and the length of each sentence, in turn."""
+        """Add pairs: their ids as on disk, and the lengths of source, target in turn."""
         offsets = np.cumsum(lengths, dtype=OFFSET) + self.tokens
-        self._ids_file.write(ids)
-        self._offsets_file.write(offsets.tobytes())
+        self._ids.write(ids)
+        self._offsets.write(offsets.tobytes())
         self.pairs += len(lengths) // 2
         self.tokens += int(lengths.sum())
 
     def shard(self) -> Shard:
-        """Return what a manifest is to say about the shard."""
+        """Return what a manifest says about the shard, once it is on disk."""
         return Shard(
-            name=self.name,
+            name=self._base.name,
             pairs=self.pairs,
             tokens=self.tokens,
-            bin_sha256=self._ids_file.sha256,
-            idx_sha256=self._offsets_file.sha256,
+            bin_sha256=file_sha256(self._base.with_suffix(".bin")),
+            idx_sha256=file_sha256(self._base.with_suffix(".idx")),
         )
 
 
 @contextmanager
 def write_shard(folder: Path, name: str, dtype: IdType) -> Iterator[ShardWriter]:
-    """Open a shard for writing; it is on disk, whole, when the block has ended well."""
+    """Open a shard for writing; it is on disk, complete, when the block has ended well."""
+    base = folder / name
+    # The index opens first and so appears last: where it is, the ids are complete.
     with (
-        write_hashed(folder / f"{name}.idx") as index,
-        write_hashed(folder / f"{name}.bin") as ids,
+        write_whole(base.with_suffix(".idx")) as offsets,
+        write_whole(base.with_suffix(".bin")) as ids,
     ):
-        yield ShardWriter(name, dtype, ids, index)
+        yield ShardWriter(base, dtype, ids, offsets)
 
 
 class Corpus:
