@@ -158,7 +158,7 @@ class DecodeConfig:
     """An output has at most this many more tokens than the input."""
     longest: int = 256
     """Subwords that are translated in one piece: as many as preprocess lets through. A longer
-    line is cut between sentences or words and put together again."""
+    line is cut between sentences or words and joined again."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be searched."""

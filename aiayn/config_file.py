@@ -147,7 +147,7 @@ def did_you_mean(name: str, known: Mapping[str, str]) -> str:
 
     Args:
         name: What was written.
-        known: What may be written, and the name that each of it stands for.
+        known: What may be written, and the name that it stands for.
     """
     if near := nearest(name, known):
         return f"did you mean {known[near]}?"

@@ -1,4 +1,4 @@
-"""A write is whole or absent: temporary file beside the target, fsync, rename."""
+"""Atomic writes: a temporary file beside the target, fsync, rename."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def require_place(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b""
     Args:
         path: Where a file is to be written.
         reads: What the same command reads, and must not be replaced.
-        begins: How all files begin that may be replaced: the like of what will be written.
+        begins: First bytes of the files that may be replaced, those of the same kind.
     """
     if any(path.exists() and other.exists() and path.samefile(other) for other in reads):
         raise UsageError(
@@ -76,27 +76,25 @@ def _first_bytes(path: Path, count: int) -> bytes:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a small file whole."""
+    """Write a small file atomically."""
     with write_whole(path) as file:
         file.write(content)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON document whole, for people to read too.
-
-    Bytes of a file name that are not UTF-8 become JSON's escapes, and come back as they were.
-    """
+    """Write a JSON document atomically, indented for people."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    # Bytes of a file name that are not UTF-8 become JSON's escapes, which reading undoes.
     write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 @contextmanager
 def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Hand out a folder that appears under its name only when the block has ended well.
+    """Yield a folder that appears under its name only when the block has ended well.
 
     Args:
-        path: The name; an empty folder may stand there.
-        replace: Whether a folder that holds something gives way, too.
+        path: Does not exist, or is an empty folder.
+        replace: Whether a folder that holds something is replaced, too.
     """
     if path.is_file():
         raise UsageError(f"{path} is a file, and a folder is wanted", fix="choose another name")
@@ -127,7 +125,7 @@ def file_sha256(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Make a file, or a rename in a folder, last through a power cut, where the system can."""
+    """Make a file, or a rename in a folder, survive a power cut, where the system can."""
     if os.name == "posix":
         descriptor = os.open(path, os.O_RDONLY)
         try:

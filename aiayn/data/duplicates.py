@@ -1,8 +1,8 @@
-"""Pairs that were there before, found with little memory.
+"""Find pairs that repeat earlier ones, with little memory.
 
 Each pair becomes a digest and its number, in one of many files by its digest; each file is
-then sorted on its own. What comes out is a file with one byte a pair: 1 if the same pair
-stands earlier. Two different pairs share a digest of 128 bits once in many universes.
+then sorted on its own, so memory holds one of them at a time. The result is a file with one
+byte a pair: 1 if it repeats an earlier one. A collision of 128-bit digests will not happen.
 """
 
 from collections.abc import Iterator

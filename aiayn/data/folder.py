@@ -174,5 +174,5 @@ def _describe(split: Split) -> dict[str, Any]:
 
 
 def tokens_per_word(side: SideCounts, counts: Counts) -> float:
-    """Return how many subwords a word comes to; the EOS of each sentence is not counted."""
+    """Return the subwords of an average word; the EOS of each sentence is not counted."""
     return round((side.tokens - counts.kept) / max(1, side.words), 4)

@@ -29,7 +29,7 @@ class InputFile:
 
 @dataclass(kw_only=True, slots=True)
 class SideCounts:
-    """What one side of the kept pairs comes to."""
+    """Totals over one side of the kept pairs."""
 
     tokens: int = 0
     """Subwords, with one EOS a sentence."""
@@ -52,7 +52,7 @@ class SideCounts:
 
 @dataclass(kw_only=True, slots=True)
 class Counts:
-    """How many pairs were read, how many were dropped and why, and what the kept come to."""
+    """How many pairs were read, how many were dropped and why, and totals of the kept."""
 
     read: int = 0
     dropped: dict[str, int] = field(default_factory=dict)

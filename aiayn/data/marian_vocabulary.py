@@ -37,7 +37,7 @@ class MarianVocabulary(Vocabulary):
     def _segment(self, text: str) -> list[str]:
         language = LANGUAGE.match(text)
         start = language.end() if language else 0
-        # Pieces and not ids: what this model does not know may still stand in the table.
+        # Pieces and not ids: the table may hold pieces that this model does not know.
         pieces: list[str] = self._processor.encode(text[start:], out_type=str)
         return [language[0], *pieces] if language else pieces
 

@@ -47,12 +47,10 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def _open_stdin() -> IO[bytes]:
-    """Open standard input as a file of our own.
-
-    Python aborts if a thread still waits for sys.stdin itself when the program ends.
-    """
+    """Open standard input as a second file object."""
     if sys.stdin is None:
         raise UsageError("standard input is closed", fix="pipe text in, or name a file")
+    # Python aborts if a thread still waits for sys.stdin itself when the program ends.
     return open(sys.stdin.fileno(), "rb", closefd=False)
 
 

@@ -21,7 +21,7 @@ BYTES = range(3, 259)
 """The ids that spell a single byte, in every vocabulary but that of whole words."""
 
 SPACE = "\u2581"
-"""What SentencePiece writes for a space; in a text of its own it would come back as one."""
+"""What SentencePiece writes for a space; in the text itself it would be decoded as one."""
 RESERVED = "\u2585"
 """A line with this character is one that SentencePiece does not learn from."""
 ESCAPE = "\ue581"
