@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aiayn.config import Config, from_settings, settings_of
+from aiayn.config import Config
+from aiayn.config_file import from_settings, settings_of
 from aiayn.data.atomic import write_whole
 from aiayn.data.codec import Codec
 from aiayn.errors import DataError, UsageError

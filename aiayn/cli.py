@@ -1,6 +1,5 @@
 """The `aiayn` program: its commands, and the one place where errors become exit codes."""
 
-import difflib
 import errno
 import os
 import sys
@@ -24,7 +23,7 @@ from aiayn.commands import (
     score,
     train,
 )
-from aiayn.config import NAMES_PAST_CUTOFF
+from aiayn.config_file import did_you_mean
 from aiayn.errors import AiaynError, Stopped, UsageError
 
 SYNONYMS = {
@@ -50,12 +49,7 @@ class Commands(TyperGroup):
         """Return the command that the first word names."""
         if args[0] not in self.commands and not ctx.resilient_parsing:
             known = {**{name: name for name in self.commands}, **SYNONYMS}
-            near = difflib.get_close_matches(args[0].lower(), known, 1, NAMES_PAST_CUTOFF)
-            fix = (
-                f"did you mean {known[near[0]]}?"
-                if near
-                else f"known are {', '.join(self.commands)}"
-            )
+            fix = did_you_mean(args[0].lower(), known)
             raise UsageError(f"there is no command {args[0]!r}", fix=fix)
         return super().resolve_command(ctx, args)
 

@@ -1,21 +1,12 @@
 """Every setting of a run, each with its one default and its one line of documentation.
 
-Precedence: preset < YAML file < `section.key=value` on the command line. Values are read by the
-type that the field declares, because YAML itself takes `1e-9` for a string.
+`config_file` reads them from YAML and from the command line.
 """
 
-import ast
-import difflib
-import inspect
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import pairwise
-from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
-
-import yaml
+from dataclasses import dataclass, field
+from typing import Literal
 
 from aiayn.errors import UsageError
 
@@ -28,8 +19,6 @@ ALPHA_LIMIT = 10
 """Beyond it, the length penalty of a long sentence is larger than any float32."""
 DECODING_BATCH_TOKENS = 2048
 """Padded source tokens that are decoded at once: about what a core's cache serves."""
-NAMES_PAST_CUTOFF = 0.5
-"""How alike two names must be for one to be offered in place of the other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +106,7 @@ class OptimConfig:
     """epsilon_ls: probability that the target spreads over all wrong classes."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be optimised."""
+        """Refuse what cannot be optimized."""
         _check(self, ("warmup",), 1)
         _check(self, ("factor", "epsilon"), 0)
         _check(self, ("beta1", "beta2", "smoothing"), 0, below=1)
@@ -171,7 +160,7 @@ class DecodeConfig:
     """An output has at most this many more tokens than the input."""
     longest: int = 256
     """Subwords that are translated in one piece: as many as preprocess lets through. A longer
-    line is cut between sentences or words and put together again."""
+    line is cut between sentences or words and joined again."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be searched."""
@@ -193,120 +182,6 @@ class Config:
 
 
 Section = ModelConfig | BatchConfig | OptimConfig | TrainConfig | DecodeConfig
-Settings = TypeVar("Settings", bound=Section)
-
-
-def settings_of(config: Config) -> dict[str, dict[str, Any]]:
-    """Return the settings as nested dicts of plain values."""
-    return asdict(config)
-
-
-def from_settings(settings: dict[str, dict[str, Any]]) -> Config:
-    """Build a configuration from nested dicts; the way back from `settings_of`."""
-    pairs = [(s, k, str(v)) for s, values in settings.items() for k, v in values.items()]
-    return change(Config(), pairs, origin="the model file")
-
-
-def to_yaml(config: Config, *, documented: bool = False) -> str:
-    """Return the complete configuration as YAML; reading it gives an equal one."""
-    text = yaml.safe_dump(settings_of(config), sort_keys=False)
-    if not documented:
-        return text
-    lines, section = [], ""
-    for line in text.splitlines():
-        if not line.startswith(" "):
-            section = line.removesuffix(":")
-            meaning = documentation(type(getattr(config, section)))
-        else:
-            lines.append(f"  # {meaning[line.split(':')[0].strip()]}")
-        lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def documentation(section: type[Section]) -> dict[str, str]:
-    """Return what each setting of a section means: the text below its declaration."""
-    (declaration,) = ast.parse(inspect.getsource(section)).body
-    assert isinstance(declaration, ast.ClassDef)
-    found = {}
-    for field_node, text_node in pairwise(declaration.body):
-        match field_node, text_node:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
-                found[name] = " ".join(text.split())
-    return found
-
-
-def read_yaml(path: Path, base: Config) -> Config:
-    """Return `base` with the settings of a YAML file put on top."""
-    try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except FileNotFoundError:
-        raise UsageError(f"{path} does not exist", fix="check the path of --config") from None
-    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as problem:
-        reason = " ".join(str(problem).split())
-        raise UsageError(f"{path} is not YAML: {reason}", fix="mend the file") from None
-    config = base
-    for section_node, values_node in _entries(root, path):
-        _require_section(section_node.value, f"{path}, line {section_node.start_mark.line + 1}")
-        for key_node, value_node in _entries(values_node, path):
-            if not isinstance(value_node, yaml.ScalarNode):
-                raise _not_a_mapping(path, value_node, wanted="one value")
-            triple = (section_node.value, key_node.value, value_node.value)
-            line = key_node.start_mark.line + 1
-            config = change(config, [triple], origin=f"{path}, line {line}")
-    return config
-
-
-def apply_overrides(config: Config, assignments: Iterable[str]) -> Config:
-    """Return the configuration with `section.key=value` assignments put on top."""
-    for assignment in assignments:
-        match = re.fullmatch(r"([^.=]+)\.([^.=]+)=(.*)", assignment)
-        if match is None:
-            rooms = _names(Config)
-            key = assignment.split("=")[0]
-            homes = [r for r in rooms if key in _names(type(getattr(config, r)))]
-            raise UsageError(
-                f"{assignment!r} is not a setting",
-                fix=f"did you mean {homes[0]}.{assignment}?"
-                if homes and "=" in assignment
-                else "write section.key=value, for example optim.warmup=8000",
-            )
-        section, key, value = match.groups()
-        config = change(config, [(section, key, value)], origin="the command line")
-    return config
-
-
-def change(config: Config, pairs: Iterable[tuple[str, str, str]], *, origin: str) -> Config:
-    """Return the configuration with (section, key, value as text) triples put on top."""
-    for section, key, text in pairs:
-        _require_section(section, origin)
-        part: Section = getattr(config, section)
-        keys = _names(type(part))
-        if key not in keys:
-            everywhere = [
-                f"{s}.{k}" for s in _names(Config) for k in _names(type(getattr(config, s)))
-            ]
-            near = _nearest(key, keys)
-            near = f"{section}.{near}" if near else _nearest(f"{section}.{key}", everywhere)
-            raise _unknown(f"setting {section}.{key}", near, everywhere, origin)
-        kind = get_type_hints(type(part))[key]
-        value = _parse(text, kind, name=f"{section}.{key}", origin=origin)
-        try:
-            changed: dict[str, Any] = {section: replace(part, **{key: value})}
-        except UsageError as problem:
-            raise UsageError(f"{origin}: {problem.message}", fix=problem.fix) from None
-        config = replace(config, **changed)
-    return config
-
-
-def differences(old: Config, new: Config) -> list[str]:
-    """Return `optim.warmup: 4000 -> 8000` for each setting that differs."""
-    before, after = settings_of(old), settings_of(new)
-    return [
-        f"{section}.{key}: {before[section][key]} -> {value}"
-        for section, values in after.items()
-        for key, value in values.items()
-        if before[section][key] != value
-    ]
 
 
 def parse_interval(text: str) -> tuple[int, float]:
@@ -333,25 +208,6 @@ def parse_keep(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2] or 0)
 
 
-def _parse(text: str, kind: Any, *, name: str, origin: str) -> Any:
-    """Read a value by its declared type."""
-    text = text.strip()
-    try:
-        if get_origin(kind) is Literal:
-            wanted = " or ".join(get_args(kind))
-            return {choice: choice for choice in get_args(kind)}[text]
-        if kind is bool:
-            wanted = "true or false"
-            return {"true": True, "false": False}[text.lower()]
-        wanted = {int: "a whole number", float: "a number", str: "text"}[kind]
-        return kind(text)
-    except (KeyError, ValueError):
-        raise UsageError(
-            f"{origin}: {name} is {text!r}, and {wanted} is wanted",
-            fix=f"set {name} to {wanted}",
-        ) from None
-
-
 def _check(section: Section, keys: tuple[str, ...], least: int, below: float = 0) -> None:
     """Refuse a number out of its range."""
     room = type(section).__name__.removesuffix("Config").lower()
@@ -364,49 +220,3 @@ def _check(section: Section, keys: tuple[str, ...], least: int, below: float = 0
             raise UsageError(
                 f"{name} is {value}, and {wanted} is wanted", fix=f"set {name} to {wanted}"
             )
-
-
-def _names(kind: type[Config] | type[Section]) -> list[str]:
-    return [f.name for f in fields(kind)]
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    return next(iter(difflib.get_close_matches(name, known, 1, NAMES_PAST_CUTOFF)), "")
-
-
-def _require_section(name: str, origin: str) -> None:
-    known = _names(Config)
-    if name not in known:
-        raise _unknown(f"section {name!r}", name, known, origin)
-
-
-def _unknown(what: str, name: str, known: list[str], origin: str) -> UsageError:
-    near = name if name in known else _nearest(name, known)
-    fix = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
-    return UsageError(f"{origin}: there is no {what}", fix=fix)
-
-
-def _entries(node: yaml.Node | None, path: Path) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
-    """Return the keys and values of a YAML mapping; an empty file is an empty mapping."""
-    if node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~")):
-        return []
-    if not isinstance(node, yaml.MappingNode):
-        raise _not_a_mapping(path, node, wanted="`key: value` lines")
-    lines: dict[str, int] = {}
-    for key, _ in node.value:
-        name, line = str(key.value), key.start_mark.line + 1
-        if name in lines:
-            raise UsageError(
-                f"{path}, line {line}: {name} is there already, in line {lines[name]}",
-                fix="delete one of them",
-            )
-        lines[name] = line
-    return list(node.value)
-
-
-def _not_a_mapping(path: Path, node: yaml.Node, *, wanted: str) -> UsageError:
-    line = node.start_mark.line + 1
-    return UsageError(
-        f"{path}, line {line}: {wanted} expected",
-        fix="write sections with settings, as `aiayn info --preset base --yaml` prints them",
-    )

@@ -1,6 +1,5 @@
 """The paper's rows as values: table 3, the models of table 2, and the parser of table 4."""
 
-import difflib
 from dataclasses import replace
 
 from aiayn.config import (
@@ -11,16 +10,17 @@ from aiayn.config import (
     OptimConfig,
     TrainConfig,
 )
+from aiayn.config_file import did_you_mean
 from aiayn.errors import UsageError
 
 BASE = Config()
 
 
-def _variation(*, smoothing: float = 0.1, **model: object) -> Config:
-    """Return base with some settings of the model changed; table 3 does not average."""
+def _table3(model: ModelConfig, *, smoothing: float = 0.1) -> Config:
+    """Return base with another model or label smoothing; table 3 does not average."""
     return replace(
         BASE,
-        model=ModelConfig(**model),  # type: ignore[arg-type]  # checked by the dataclass itself
+        model=model,
         optim=OptimConfig(smoothing=smoothing),
         train=TrainConfig(average=1),
     )
@@ -60,24 +60,24 @@ PRESETS: dict[str, Config] = {
     "base": BASE,
     "big": BIG,
     "big-en-fr": replace(BIG, model=replace(BIG.model, dropout=0.1)),
-    "table3-A1": _variation(heads=1, d_k=512, d_v=512),
-    "table3-A2": _variation(heads=4, d_k=128, d_v=128),
-    "table3-A3": _variation(heads=16, d_k=32, d_v=32),
-    "table3-A4": _variation(heads=32, d_k=16, d_v=16),
-    "table3-B1": _variation(d_k=16),
-    "table3-B2": _variation(d_k=32),
-    "table3-C1": _variation(layers=2),
-    "table3-C2": _variation(layers=4),
-    "table3-C3": _variation(layers=8),
-    "table3-C4": _variation(d_model=256, d_k=32, d_v=32),
-    "table3-C5": _variation(d_model=1024, d_k=128, d_v=128),
-    "table3-C6": _variation(d_ff=1024),
-    "table3-C7": _variation(d_ff=4096),
-    "table3-D1": _variation(dropout=0.0),
-    "table3-D2": _variation(dropout=0.2),
-    "table3-D3": _variation(smoothing=0.0),
-    "table3-D4": _variation(smoothing=0.2),
-    "table3-E": _variation(positions="learned"),
+    "table3-A1": _table3(ModelConfig(heads=1, d_k=512, d_v=512)),
+    "table3-A2": _table3(ModelConfig(heads=4, d_k=128, d_v=128)),
+    "table3-A3": _table3(ModelConfig(heads=16, d_k=32, d_v=32)),
+    "table3-A4": _table3(ModelConfig(heads=32, d_k=16, d_v=16)),
+    "table3-B1": _table3(ModelConfig(d_k=16)),
+    "table3-B2": _table3(ModelConfig(d_k=32)),
+    "table3-C1": _table3(ModelConfig(layers=2)),
+    "table3-C2": _table3(ModelConfig(layers=4)),
+    "table3-C3": _table3(ModelConfig(layers=8)),
+    "table3-C4": _table3(ModelConfig(d_model=256, d_k=32, d_v=32)),
+    "table3-C5": _table3(ModelConfig(d_model=1024, d_k=128, d_v=128)),
+    "table3-C6": _table3(ModelConfig(d_ff=1024)),
+    "table3-C7": _table3(ModelConfig(d_ff=4096)),
+    "table3-D1": _table3(ModelConfig(dropout=0.0)),
+    "table3-D2": _table3(ModelConfig(dropout=0.2)),
+    "table3-D3": _table3(ModelConfig(), smoothing=0.0),
+    "table3-D4": _table3(ModelConfig(), smoothing=0.2),
+    "table3-E": _table3(ModelConfig(positions="learned")),
     "parsing": PARSING,
 }
 
@@ -85,8 +85,6 @@ PRESETS: dict[str, Config] = {
 def preset(name: str) -> Config:
     """Return the preset of that name."""
     if name not in PRESETS:
-        lowered = {known.lower(): known for known in PRESETS}
-        near = difflib.get_close_matches(name.lower(), lowered, 1)
-        fix = f"did you mean {lowered[near[0]]}?" if near else f"known are {', '.join(PRESETS)}"
+        fix = did_you_mean(name.lower(), {known.lower(): known for known in PRESETS})
         raise UsageError(f"there is no preset {name!r}", fix=fix)
     return PRESETS[name]

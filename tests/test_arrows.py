@@ -11,19 +11,38 @@ import aiayn
 ROOT = Path(aiayn.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-RUNNING = {"checkpoint", "model", "data", "config", "errors", "console", "device", "presets"}
+RUNNING = {
+    "checkpoint",
+    "model",
+    "data",
+    "config",
+    "config_file",
+    "errors",
+    "console",
+    "device",
+    "presets",
+}
 
 # What each part of the package may import besides itself.
 MAY_IMPORT = {
     "errors": set(),
     "console": {"errors"},
     "config": {"errors"},
-    "presets": {"config", "errors"},
+    "config_file": {"config", "errors"},
+    "presets": {"config", "config_file", "errors"},
     "device": {"config", "errors"},
     "model": {"config", "errors"},
     "data": {"config", "errors", "console"},
     # A model file carries its vocabulary, and is written whole or not at all.
-    "checkpoint": {"model", "config", "errors", "data.codec", "data.atomic", "device"},
+    "checkpoint": {
+        "model",
+        "config",
+        "config_file",
+        "errors",
+        "data.codec",
+        "data.atomic",
+        "device",
+    },
     "training": RUNNING,
     "generation": RUNNING,
     # The attention page takes what generation computes, and tokens are the vocabulary's.

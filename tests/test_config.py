@@ -14,11 +14,15 @@ from aiayn.config import (
     ModelConfig,
     OptimConfig,
     TrainConfig,
-    apply_overrides,
-    differences,
-    from_settings,
     parse_interval,
     parse_keep,
+)
+from aiayn.config_file import (
+    all_settings,
+    apply_overrides,
+    did_you_mean,
+    differences,
+    from_settings,
     read_yaml,
     settings_of,
     to_yaml,
@@ -193,7 +197,7 @@ def test_an_assignment_of_another_shape_shows_the_right_one(text):
         ("model.layers=six", "set model.layers to a whole number"),
     ],
 )
-def test_a_wrong_assignment_says_that_the_command_line_is_wrong_and_how_to_mend_it(text, fix):
+def test_a_wrong_assignment_says_that_the_command_line_is_wrong_and_how_to_fix_it(text, fix):
     with pytest.raises(UsageError, match=r"^the command line: ") as refusal:
         apply_overrides(Config(), [text])
     assert refusal.value.fix == fix
@@ -286,6 +290,17 @@ def test_what_says_nothing_to_keep_is_refused(text):
 def test_a_setting_cannot_be_changed_in_place():
     with pytest.raises(FrozenInstanceError):
         Config().model.layers = 3
+
+
+def test_every_setting_is_known_by_its_section_and_key():
+    assert len(all_settings()) == sum(len(fields(section)) for section in SECTIONS)
+    assert "optim.warmup" in all_settings()
+
+
+def test_an_alias_is_answered_with_the_name_it_stands_for():
+    known = {"train": "train", "fit": "train", "score": "score"}
+    assert did_you_mean("fitt", known) == "did you mean train?"
+    assert did_you_mean("xyzzy", known) == "known are train, score"
 
 
 def test_there_are_at_most_45_settings():

@@ -6,7 +6,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from aiayn.config import Config, read_yaml, settings_of
+from aiayn.config import Config
+from aiayn.config_file import read_yaml, settings_of
 from aiayn.presets import preset
 
 

@@ -80,7 +80,7 @@ def test_unequal_files_are_named_with_both_counts(file):
     with pytest.raises(DataError, match=r"long has 6,000 lines and .*short has 5,999"):
         read(pairs)
     with pytest.raises(DataError, match=r"short has 5,999 lines and .*long has 6,000"):
-        read(ParallelText(pairs.target, pairs.source))
+        read(ParallelText(*reversed(pairs.files)))
 
 
 @pytest.mark.parametrize(("bad", "said"), [(b"\xe9t\xe9", "0xe9"), (b"a\0b", "NUL")])
@@ -147,9 +147,9 @@ def test_a_pipe_is_refused_since_text_is_read_twice(file, tmp_path):
 def test_trees_become_words_and_symbols_and_keep_their_brackets(file):
     trees = "( (S\n (NP-SBJ-1 (NNP John))\n (VP (VBZ has) (NP (-NONE- *T*-1))) (. .)))\n"
     [block] = read_blocks([Treebank(file("a.mrg", trees))])
-    assert block.rows.source == "John has .\n"
-    assert block.rows.target == "S NP NNP /NP VP VBZ /VP . /S\n"
-    assert block.rows.reference == "(TOP (S (NP (NNP John)) (VP (VBZ has)) (. .)))\n"
+    assert block.texts.source == "John has .\n"
+    assert block.texts.target == "S NP NNP /NP VP VBZ /VP . /S\n"
+    assert block.texts.reference == "(TOP (S (NP (NNP John)) (VP (VBZ has)) (. .)))\n"
 
 
 def test_a_tree_without_words_is_an_empty_pair(file):

@@ -1,11 +1,11 @@
 """The same bytes for any number of workers, after any interruption, and nothing mixed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
-from aiayn.data.atomic import alone
+from aiayn.data.atomic import lock_folder
 from aiayn.data.folder import UNFINISHED_FOLDER, DataFolder
 from aiayn.data.inputs import PAIRS_PER_BLOCK, ParallelText
 from aiayn.data.preprocess import preprocess
@@ -42,15 +42,16 @@ def make(text, tmp_path):
     return run
 
 
-@dataclass(frozen=True)
 class Breaking(ParallelText):
     """A text during the reading of which somebody presses Ctrl-C, in the second pass."""
 
-    blocks: int
+    def __init__(self, text, blocks):
+        super().__init__(*text.files)
+        self.blocks = blocks
 
-    def rows(self):
-        read = super().rows
-        if (self.source.parent / "broken" / UNFINISHED_FOLDER / "pairs.json").exists():
+    def read(self):
+        read = super().read
+        if (self.files[0].parent / "broken" / UNFINISHED_FOLDER / "state.json").exists():
             yield from islice(read(), self.blocks)
             raise KeyboardInterrupt
         yield from read()
@@ -72,9 +73,9 @@ def test_any_number_of_workers_writes_the_same_bytes(make):
 
 
 @pytest.mark.parametrize("blocks", [0, 3, BLOCKS])
-def test_an_interrupted_run_goes_on_and_ends_in_the_same_bytes(make, text, blocks, tmp_path):
+def test_an_interrupted_run_resumes_and_ends_in_the_same_bytes(make, text, blocks, tmp_path):
     with pytest.raises(Interrupted):
-        make("broken", train=Breaking(text.source, text.target, blocks), workers=1)
+        make("broken", train=Breaking(text, blocks), workers=1)
     finished = {path.name for path in (tmp_path / "broken").glob("*.bin")}
     assert len(finished) == blocks // BLOCKS_PER_SHARD
     stamps = {name: (tmp_path / "broken" / name).stat().st_mtime_ns for name in finished}
@@ -86,7 +87,7 @@ def test_an_interrupted_run_goes_on_and_ends_in_the_same_bytes(make, text, block
 
 def test_what_a_killed_run_was_writing_is_no_obstacle(make, text, tmp_path):
     with pytest.raises(Interrupted):
-        make("broken", train=Breaking(text.source, text.target, 2), workers=1)
+        make("broken", train=Breaking(text, 2), workers=1)
     (tmp_path / "broken" / "train-00001.bin.partial").write_bytes(b"torn")
     (tmp_path / "broken" / "train-00001.bin").write_bytes(b"without its index and its record")
     assert contents(make("broken")) == contents(make("whole"))
@@ -94,7 +95,7 @@ def test_what_a_killed_run_was_writing_is_no_obstacle(make, text, tmp_path):
 
 def test_an_unfinished_folder_is_not_opened(make, text, tmp_path):
     with pytest.raises(Interrupted):
-        make("broken", train=Breaking(text.source, text.target, 2), workers=1)
+        make("broken", train=Breaking(text, 2), workers=1)
     with pytest.raises(UsageError, match="unfinished"):
         DataFolder.open(tmp_path / "broken")
 
@@ -108,8 +109,8 @@ def test_a_finished_folder_is_up_to_date(make, capsys):
 
 def test_the_same_text_under_another_name_is_up_to_date(make, text, capsys):
     make("data")
-    moved = ParallelText(text.source.with_name("moved"), text.target)
-    moved.source.write_bytes(text.source.read_bytes())
+    moved = ParallelText(text.files[0].with_name("moved"), text.files[1])
+    moved.files[0].write_bytes(text.files[0].read_bytes())
     capsys.readouterr()
     make("data", train=moved)
     assert "up to date" in capsys.readouterr().err
@@ -124,7 +125,7 @@ def test_another_setting_is_refused_with_the_difference(make, text):
 
 def test_another_text_is_refused_by_name(make, text):
     make("data")
-    text.target.write_text(text.target.read_text().replace("Zeile", "Reihe"))
+    text.files[1].write_text(text.files[1].read_text().replace("Zeile", "Reihe"))
     with pytest.raises(UsageError, match=r"train\.de"):
         make("data")
 
@@ -138,17 +139,17 @@ def test_force_replaces_what_the_folder_holds(make):
 
 def test_an_interrupted_run_is_not_mixed_with_another(make, text):
     with pytest.raises(Interrupted):
-        make("broken", train=Breaking(text.source, text.target, 2), workers=1)
+        make("broken", train=Breaking(text, 2), workers=1)
     with pytest.raises(UsageError, match="--max-length was 15 and is 16"):
         make("broken", settings=replace(SETTINGS, max_length=16))
 
 
 def test_a_run_that_failed_on_its_text_can_be_run_on_better_text(make, text):
-    good = text.source.read_bytes()
-    text.source.write_bytes(good + b"\xff\n")
+    good = text.files[0].read_bytes()
+    text.files[0].write_bytes(good + b"\xff\n")
     with pytest.raises(DataError):
         make("data")
-    text.source.write_bytes(good)
+    text.files[0].write_bytes(good)
     make("data", settings=replace(SETTINGS, max_length=16))
 
 
@@ -167,7 +168,7 @@ def test_a_folder_with_other_things_is_left_alone(make, tmp_path):
 
 
 def test_two_runs_do_not_write_one_folder_at_a_time(make, tmp_path):
-    with alone(tmp_path / "data"), pytest.raises(UsageError, match="another run"):
+    with lock_folder(tmp_path / "data"), pytest.raises(UsageError, match="another run"):
         make("data")
     make("data")
 

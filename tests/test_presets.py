@@ -2,7 +2,8 @@
 
 import pytest
 
-from aiayn.config import Config, differences
+from aiayn.config import Config
+from aiayn.config_file import differences
 from aiayn.errors import UsageError
 from aiayn.presets import BASE, PRESETS, preset
 from aiayn.training.cost import parameters_of

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from aiayn.config import read_yaml
+from aiayn.config_file import read_yaml
 from aiayn.data.trees import read_trees
 from aiayn.presets import BASE
 

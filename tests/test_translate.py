@@ -11,8 +11,8 @@ from toy import sentences, tiny_config, translation
 
 from aiayn.checkpoint import build_model, find_model, load_model
 from aiayn.data.codec import Codec
+from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import CodecSettings
-from aiayn.data.tabled import TabledVocabulary
 from aiayn.data.vocabulary import EOS
 from aiayn.errors import MemoryTooSmall
 from aiayn.generation import translate
@@ -103,7 +103,7 @@ def test_a_line_with_more_tokens_than_positions_is_translated_in_pieces(untraine
 def test_every_piece_of_a_long_line_begins_with_the_language_of_the_line():
     plain = vocabulary()
     table = ("<pad>", "</s>", "<unk>", ">>fra<<", *plain.pieces(range(3, len(plain))))
-    side = TabledVocabulary(plain.model_bytes, "bpe", table)
+    side = MarianVocabulary(plain.model_bytes, "bpe", table)
     codec = Codec(side, side, CodecSettings())
     model = build_model(tiny_config(), codec).eval()
     translator = Translator([model], codec, BeamSearch(beam=1), longest=6)

@@ -111,7 +111,7 @@ def test_a_no_break_space_is_part_of_a_word():
         (f"{JOHN}\n{JOHN})\n", 2, "did not open"),
         (f"{JOHN}\nA sentence\n", 2, "'A' outside brackets"),
         ("(S\n  (NP a dog))", 1, "(NP a ...) gives 2 words one tag"),
-        ("(S (NP (DT a) dog))", 1, "'dog' stands without a tag in (NP ...)"),
+        ("(S (NP (DT a) dog))", 1, "'dog' has no tag in (NP ...)"),
         ("(S (NP) (VB go))", 1, "(NP) holds neither"),
     ],
 )

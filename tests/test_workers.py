@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from aiayn.data.sampling import Reservoir
+from aiayn.data.reservoir import Reservoir
 from aiayn.data.workers import AHEAD, Workers, count_cores, map_in_order
 from aiayn.errors import Stopped
 

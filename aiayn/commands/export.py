@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, assert_never
@@ -12,6 +12,7 @@ import typer
 from click.core import ParameterSource
 
 from aiayn import console
+from aiayn.commands.options import takes_options
 from aiayn.errors import AiaynError, UsageError
 
 if TYPE_CHECKING:
@@ -31,68 +32,95 @@ UNKNOWN = "the model's data is not known"
 
 _comparison = partial(typer.Option, rich_help_panel="Comparison")
 
-MODEL = "Run folder (its average, else its best model) or model file."
-Model = Annotated[Path, typer.Argument(help=MODEL)]
-TO = "ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers."
-To = Annotated[Format, typer.Option("--to", help=TO)]
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")]
-INT8 = "Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2 only."
-Int8 = Annotated[bool, typer.Option("--int8", help=INT8)]
-FORCE = "Replace an export that stands there."
-Force = Annotated[bool, typer.Option("--force", help=FORCE)]
-VERIFY = (
-    "Translate N lines on both sides, greedily, and compare; exit with 6 if they differ by more"
-    " than rounding, except with --int8. 0: do not."
-)
-Verify = Annotated[int, _comparison(metavar="N", min=0, help=VERIFY)]
-VerifyText = Annotated[
-    Path | None,
-    _comparison(
-        metavar="FILE", help="Lines to compare on.", show_default="the run's validation text"
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """What can be typed."""
+
+    context: typer.Context
+    model: Annotated[
+        Path,
+        typer.Argument(help="Run folder (its average, else its best model) or model file."),
+    ]
+    to: Annotated[
+        Format,
+        typer.Option(
+            help="ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of"
+            " transformers."
+        ),
+    ]
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")
+    ]
+    int8: Annotated[
+        bool,
+        typer.Option(
+            "--int8",
+            help="Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2"
+            " only.",
+        ),
+    ] = False
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing export.")] = False
+    verify: Annotated[
+        int,
+        _comparison(
+            metavar="N",
+            min=0,
+            help="Translate N lines with both, greedily, and compare; exit with 6 if they"
+            " differ by more than rounding, except with --int8. 0: do not.",
+        ),
+    ] = 20
+    verify_text: Annotated[
+        Path | None,
+        _comparison(
+            metavar="FILE",
+            help="Lines to compare on.",
+            show_default="the run's validation text",
+        ),
+    ] = None
+
+    def asks_to_verify(self) -> bool:
+        """Whether the command line itself asks for the comparison."""
+        return any(
+            self.context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+            for name in ("verify", "verify_text")
+        )
 
 
-def export(
-    context: typer.Context,
-    model: Model,
-    to: To,
-    output: Output,
-    int8: Int8 = False,
-    force: Force = False,
-    verify: Verify = 20,
-    verify_text: VerifyText = None,
-) -> None:
+@takes_options(ExportOptions)
+def export(options: ExportOptions) -> None:
     """Write a model as a folder for another toolkit, and check that it translates alike.
 
     Needs `pip install 'aiayn\\[export]'`. The folder holds the vocabulary too, and a README
     with the Python that translates with it.
     """
-    if int8 and to == "huggingface":
+    output, verify = options.output, options.verify
+    if options.int8 and options.to == "huggingface":
         raise UsageError("--int8 is for ctranslate2 only", fix="leave it out")
-    write, engine = _toolkit(to, int8=int8)
+    write, engine = _toolkit(options.to, int8=options.int8)
     from aiayn.checkpoint import find_model, load_model
     from aiayn.data.atomic import write_folder
 
-    stands = (output / "config.json").is_file()
-    if stands and not force:
+    exists = (output / "config.json").is_file()
+    if exists and not options.force:
         raise UsageError(
             f"{output} holds an export", fix="choose another folder with -o, or add --force"
         )
-    path = find_model(model)
+    path = find_model(options.model)
     file = load_model(path)
-    lines = _lines_to_compare(path, file, verify_text)[:verify]
+    lines = _lines_to_compare(path, file, options.verify_text)[:verify]
     ours = _translate(file, lines) if lines else []
-    if verify and not ours and _asked(context):
-        found = f"{verify_text} has no fitting line" if verify_text else UNKNOWN
+    if verify and not ours and options.asks_to_verify():
+        text = options.verify_text
+        found = f"{text} has no fitting line" if text else UNKNOWN
         raise UsageError(
             f"there is nothing to verify on: {found}",
             fix="name other text with --verify-text FILE, or pass --verify 0",
         )
-    with write_folder(output, replace=stands) as folder:
+    with write_folder(output, replace=exists) as folder:
         write(file, folder)
         if ours:
-            _compare(file, ours, engine(folder, file.codec), strict=not int8)
+            _compare(file, ours, engine(folder, file.codec), strict=not options.int8)
     console.say(f"wrote {output}")
     if verify and not ours:
         console.warn(f"not verified: {UNKNOWN}; add --verify-text FILE")
@@ -119,14 +147,6 @@ def _toolkit(name: Format, *, int8: bool) -> "tuple[Write, Callable[[Path, Codec
             f"{missing.name} is not installed, and --to {name} needs it",
             fix="pip install 'aiayn[export]'",
         ) from None
-
-
-def _asked(context: typer.Context) -> bool:
-    """Tell whether the command line itself asks for the comparison."""
-    return any(
-        context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        for name in ("verify", "verify_text")
-    )
 
 
 def _lines_to_compare(model: Path, file: "ModelFile", text: Path | None) -> list[str]:

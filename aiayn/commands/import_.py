@@ -1,11 +1,13 @@
 """`aiayn import`: models of other toolkits as model files of ours."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from aiayn import console
+from aiayn.commands.options import takes_options
 from aiayn.data.atomic import require_place
 from aiayn.errors import UsageError
 
@@ -15,7 +17,10 @@ EXAMPLES = (
 )
 
 
-def import_model(
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions:
+    """What can be typed."""
+
     folder: Annotated[
         Path,
         typer.Argument(
@@ -23,39 +28,41 @@ def import_model(
             help="Folder of a MarianMTModel: config.json, model.safetensors or"
             " pytorch_model.bin, source.spm, target.spm, vocab.json.",
         ),
-    ],
+    ]
     origin: Annotated[
         Literal["huggingface"],
         typer.Option("--from", help="huggingface: translation models that transformers loads."),
-    ],
+    ]
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
-    ],
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that stands there.")
-    ] = False,
-) -> None:
-    """Make a model file of a model from elsewhere, for generate, score, attend and train.
+    ]
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False
 
-    Needs `pip install 'aiayn\\[export]'`, but no network: the folder is to be there. It
-    translates as it did where it comes from. A line may open with the language to translate to,
+
+@takes_options(ImportOptions)
+def import_model(options: ImportOptions) -> None:
+    """Convert a foreign model into a model file for generate, score, attend and train.
+
+    Needs `pip install 'aiayn\\[export]'`, but no network: the folder must exist. It
+    translates as it did there. A line may open with the language to translate to,
     as in `>>fra<<`, if the model knows several.
     """
     try:
         from aiayn.export.from_huggingface import read
     except ModuleNotFoundError as missing:
         raise UsageError(
-            f"{missing.name} is not installed, and --from {origin} needs it",
+            f"{missing.name} is not installed, and --from {options.origin} needs it",
             fix="pip install 'aiayn[export]'",
         ) from None
     from aiayn.checkpoint import save_model
 
+    output = options.output
     require_place(output)
-    if output.exists() and not force:
+    if output.exists() and not options.force:
         raise UsageError(
             f"{output} is there already", fix="choose another name with -o, or add --force"
         )
-    file = read(folder)
+    file = read(options.folder)
     save_model(output, file)
     c = file.config.model
     console.say(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from aiayn import console
-from aiayn.config import differences, settings_of, to_yaml
+from aiayn.config_file import differences, settings_of, to_yaml
 from aiayn.errors import UsageError
 from aiayn.presets import PRESETS
 from aiayn.presets import preset as find_preset

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aiayn import console
-from aiayn.config import Config, Precision, apply_overrides, parse_interval, read_yaml
+from aiayn.config import Config, Precision, parse_interval
+from aiayn.config_file import apply_overrides, read_yaml
 from aiayn.errors import UsageError
 from aiayn.presets import PRESETS
 from aiayn.presets import preset as find_preset

@@ -1,21 +1,20 @@
-"""A write is whole or absent: temporary file beside the target, fsync, rename."""
+"""Atomic writes: a temporary file beside the target, fsync, rename."""
 
 import hashlib
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
 from aiayn.errors import UsageError
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # not on Windows, where nothing stops a second run
-    fcntl = None  # type: ignore[assignment]
 
 TEMPORARY = ".partial"
 """What a file's name ends in while it is being written."""
@@ -45,7 +44,7 @@ def require_place(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b""
     Args:
         path: Where a file is to be written.
         reads: What the same command reads, and must not be replaced.
-        begins: How all files begin that may be replaced: the like of what will be written.
+        begins: First bytes of the files that may be replaced, those of the same kind.
     """
     if any(path.exists() and other.exists() and path.samefile(other) for other in reads):
         raise UsageError(
@@ -76,53 +75,26 @@ def _first_bytes(path: Path, count: int) -> bytes:
         return file.read(count)
 
 
-class HashedFile:
-    """A file being written, and the sha256 of what it holds so far."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-
-    def write(self, content: bytes) -> None:
-        """Add to the file."""
-        self._file.write(content)
-        self._digest.update(content)
-
-    @property
-    def sha256(self) -> str:
-        """Return the sha256 of what was written."""
-        return self._digest.hexdigest()
-
-
-@contextmanager
-def write_hashed(path: Path) -> Iterator[HashedFile]:
-    """Open a file as `write_whole` does, and sum it up on the way."""
-    with write_whole(path) as file:
-        yield HashedFile(file)
-
-
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a small file whole."""
+    """Write a small file atomically."""
     with write_whole(path) as file:
         file.write(content)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON document whole, for people to read too.
-
-    Bytes of a file name that are not UTF-8 become JSON's escapes, and come back as they were.
-    """
+    """Write a JSON document atomically, indented for people."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    # Bytes of a file name that are not UTF-8 become JSON's escapes, which reading undoes.
     write_bytes(path, text.encode(errors="backslashreplace"))
 
 
 @contextmanager
 def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Hand out a folder that appears under its name only when the block has ended well.
+    """Yield a folder that appears under its name only when the block has ended well.
 
     Args:
-        path: The name; an empty folder may stand there.
-        replace: Whether a folder that holds something gives way, too.
+        path: Does not exist, or is an empty folder.
+        replace: Whether a folder that holds something is replaced, too.
     """
     if path.is_file():
         raise UsageError(f"{path} is a file, and a folder is wanted", fix="choose another name")
@@ -146,8 +118,14 @@ def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     sync(path.parent)
 
 
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def sync(path: Path) -> None:
-    """Make a file, or a rename in a folder, last through a power cut, where the system can."""
+    """Make a file, or a rename in a folder, survive a power cut, where the system can."""
     if os.name == "posix":
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -157,38 +135,38 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def alone(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Keep other runs out of a folder while the block runs; a killed run keeps nobody out.
+def lock_folder(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
+    """Keep other runs out of a folder during the block; a killed run leaves no lock behind.
 
     Args:
-        folder: Is made if it is not there.
+        folder: Created if it does not exist.
         patience: Seconds to wait for another run to leave.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if fcntl is None:
+    with ExitStack() as stack:
+        # Windows cannot open a folder, so there nothing stops a second run.
+        if sys.platform != "win32":
+            descriptor = os.open(folder, os.O_RDONLY)
+            # The system drops the lock with the descriptor, however the process ends.
+            stack.callback(os.close, descriptor)
+            while not _lock(descriptor):
+                if patience <= 0:
+                    raise UsageError(
+                        f"another run is writing {folder}",
+                        fix="wait for it or end it, or name another folder",
+                    )
+                time.sleep(SECONDS_BETWEEN_TRIES)
+                patience -= SECONDS_BETWEEN_TRIES
         yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        while not _locked(descriptor):
-            if patience <= 0:
-                raise UsageError(
-                    f"another run is writing {folder}",
-                    fix="wait for it or end it, or name another folder",
-                )
-            time.sleep(SECONDS_BETWEEN_TRIES)
-            patience -= SECONDS_BETWEEN_TRIES
-        yield
-    finally:
-        os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
-    """Tell whether a folder is ours now, or on a file system that keeps nobody out."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # some network file systems
-        return True
+def _lock(descriptor: int) -> bool:
+    """Return False if another process holds the lock."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # a network file system without locks
     return True

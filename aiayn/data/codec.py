@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from aiayn.data.atomic import write_bytes, write_json
+from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.pretokenize import Preparation
 from aiayn.data.settings import CodecSettings, Subword
-from aiayn.data.tabled import TabledVocabulary
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.errors import DataError
 
@@ -133,4 +133,4 @@ def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:
     table = state.get(f"{name}.table")
     if table is None:
         return Vocabulary(state[name], kind)
-    return TabledVocabulary(state[name], kind, tuple(json.loads(table)))
+    return MarianVocabulary(state[name], kind, tuple(json.loads(table)))

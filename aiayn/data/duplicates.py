@@ -1,8 +1,8 @@
-"""Pairs that were there before, found with little memory.
+"""Find pairs that repeat earlier ones, with little memory.
 
 Each pair becomes a digest and its number, in one of many files by its digest; each file is
-then sorted on its own. What comes out is a file with one byte a pair: 1 if the same pair
-stands earlier. Two different pairs share a digest of 128 bits once in many universes.
+then sorted on its own, so memory holds one of them at a time. The result is a file with one
+byte a pair: 1 if it repeats an earlier one. A collision of 128-bit digests will not happen.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from aiayn.data.atomic import write_whole
+from aiayn.data.atomic import write_bytes
 from aiayn.data.inputs import Block
 
 PARTS = 64
@@ -23,7 +23,7 @@ RECORD = np.dtype([("high", "<u8"), ("low", "<u8"), ("number", "<i8")])
 
 
 class DuplicateFinder:
-    """Takes all blocks of a corpus, then writes which pairs repeat an earlier one."""
+    """Takes all blocks of a corpus; see `find_duplicates`."""
 
     def __init__(self, files: list[IO[bytes]]) -> None:
         self._files = files
@@ -38,34 +38,30 @@ class DuplicateFinder:
         records = np.empty(block.pairs, RECORD)
         records["high"], records["low"] = np.frombuffer(digests, "<u8").reshape(-1, 2).T
         records["number"] = np.arange(block.start, block.start + block.pairs)
+        # Equal pairs have equal digests, so they meet in one file.
         part = records["high"] % PARTS
         for which in np.unique(part):
             self._files[which].write(records[part == which].tobytes())
         self._pairs += block.pairs
 
-    def write(self, path: Path) -> None:
-        """Write one byte a pair: 1 if the same pair stands earlier, else 0."""
-        repeated = np.zeros(self._pairs, np.uint8)
+    def repeated(self) -> NDArray[np.uint8]:
+        """Return 1 for each pair that repeats an earlier one, else 0."""
+        found = np.zeros(self._pairs, np.uint8)
         for file in self._files:
             file.seek(0)
-            repeated[_repeated_numbers(np.frombuffer(file.read(), RECORD))] = 1
-        with write_whole(path) as file:
-            file.write(repeated.data)
-
-
-def _repeated_numbers(records: NDArray[np.void]) -> NDArray[np.int64]:
-    order = np.lexsort((records["number"], records["low"], records["high"]))
-    ordered = records[order]
-    same = (ordered["high"][1:] == ordered["high"][:-1]) & (
-        ordered["low"][1:] == ordered["low"][:-1]
-    )
-    numbers: NDArray[np.int64] = ordered["number"][1:][same]
-    return numbers
+            records = np.frombuffer(file.read(), RECORD)
+            # By number last, so that the earliest of equal pairs comes first and is kept.
+            ordered = records[np.lexsort((records["number"], records["low"], records["high"]))]
+            digests = ordered[["high", "low"]]
+            found[ordered["number"][1:][digests[1:] == digests[:-1]]] = 1
+        return found
 
 
 @contextmanager
-def find_duplicates(folder: Path) -> Iterator[DuplicateFinder]:
-    """Open a finder that keeps its many files in a folder while it works."""
-    with TemporaryDirectory(dir=folder) as name, ExitStack() as stack:
-        paths = [Path(name) / f"{part:02}" for part in range(PARTS)]
-        yield DuplicateFinder([stack.enter_context(path.open("w+b")) for path in paths])
+def find_duplicates(path: Path) -> Iterator[DuplicateFinder]:
+    """Take the blocks of a corpus, then write one byte a pair: 1 if it repeats an earlier."""
+    with TemporaryDirectory(dir=path.parent) as name, ExitStack() as stack:
+        parts = [Path(name) / f"{part:02}" for part in range(PARTS)]
+        finder = DuplicateFinder([stack.enter_context(part.open("w+b")) for part in parts])
+        yield finder
+        write_bytes(path, finder.repeated().tobytes())

@@ -1,9 +1,9 @@
-"""A block of text to token ids: encode both sides, drop what the filters name, count."""
+"""Encode a block of text on both sides, drop what the filters name, and count."""
 
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import chain, compress
 from pathlib import Path
@@ -25,20 +25,8 @@ DROPPED_COLUMNS = ("file", "line", "reason", "source subwords", "target subwords
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Filters:
-    """Which pairs are dropped besides those with an empty side; 0 or None is no filter."""
-
-    max_length: int = 0
-    """Subwords of either side, EOS included."""
-    max_ratio: float = 0.0
-    """Subwords of the longer side for one of the shorter, without EOS."""
-    duplicates: Path | None = None
-    """File with one byte a pair, 1 if the same pair stands earlier."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Encoded:
-    """What has become of a block."""
+    """An encoded block."""
 
     ids: bytes
     """Ids of the kept pairs, as in a shard."""
@@ -53,19 +41,28 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Encodes blocks; it can be sent to another process."""
+    """Encodes blocks and drops what its filters name; it can be sent to another process.
+
+    A pair with an empty side is always dropped; 0 or None is no further filter.
+    """
 
     codec: Codec
-    filters: Filters = field(default_factory=Filters)
+    _: KW_ONLY
+    max_length: int = 0
+    """Subwords of either side, EOS included."""
+    max_ratio: float = 0.0
+    """Subwords of the longer side for one of the shorter, without EOS."""
+    duplicates: Path | None = None
+    """File with one byte a pair, 1 if the pair repeats an earlier one."""
     keep_text: bool = False
 
     def __call__(self, block: Block) -> Encoded:
         """Encode the pairs of a block and drop what the filters name."""
-        with _no_search_for_cycles():
+        with _without_garbage_collection():
             return self._encode(block)
 
     def _encode(self, block: Block) -> Encoded:
-        sources, targets = split_lines(block.rows.source), split_lines(block.rows.target)
+        sources, targets = split_lines(block.texts.source), split_lines(block.texts.target)
         source_ids = self.codec.encode_source_batch(sources)
         target_ids = self.codec.encode_target_batch(targets)
         both_lengths = np.array([list(map(len, source_ids)), list(map(len, target_ids))])
@@ -77,8 +74,8 @@ class Encoder:
         counts = Counts(read=block.pairs, dropped=_tally(codes))
         self._count(counts, flat, lengths)
         dropped = np.flatnonzero(codes).tolist()
-        counts.source.words = _words(block.rows.source, sources, dropped)
-        counts.target.words = _words(block.rows.target, targets, dropped)
+        counts.source.words = _words(block.texts.source, sources, dropped)
+        counts.target.words = _words(block.texts.target, targets, dropped)
         return Encoded(
             ids=flat.tobytes(),
             lengths=lengths,
@@ -97,10 +94,11 @@ class Encoder:
         """Return KEPT or the reason to drop it for each pair."""
         shorter, longer = both_lengths.min(axis=0), both_lengths.max(axis=0)
         codes = np.zeros(block.pairs, np.uint8)
-        if self.filters.max_ratio:
-            codes[longer - 1 > self.filters.max_ratio * (shorter - 1)] = RATIO
-        if self.filters.max_length:
-            codes[longer > self.filters.max_length] = LENGTH
+        # From the last reason to the first, since a later assignment wins.
+        if self.max_ratio:
+            codes[longer - 1 > self.max_ratio * (shorter - 1)] = RATIO
+        if self.max_length:
+            codes[longer > self.max_length] = LENGTH
         if self._repeated is not None:
             codes[self._repeated[block.start : block.start + block.pairs] == 1] = DUPLICATE
         for side in (sources, targets):
@@ -110,6 +108,7 @@ class Encoder:
 
     def _count(self, counts: Counts, flat: Ids, lengths: NDArray[np.int64]) -> None:
         """Count tokens, and among them those that are unknown and those that are bytes."""
+        # Lengths alternate: source, target, source, target.
         counts.source.tokens = int(lengths[0::2].sum())
         counts.target.tokens = int(lengths[1::2].sum())
         rare = np.flatnonzero((flat < BYTES.stop) & (flat != EOS))
@@ -123,7 +122,7 @@ class Encoder:
 
     @cached_property
     def _repeated(self) -> NDArray[np.uint8] | None:
-        path = self.filters.duplicates
+        path = self.duplicates
         return np.memmap(path, np.uint8, mode="r") if path else None
 
     @cached_property
@@ -133,17 +132,17 @@ class Encoder:
 
 
 @contextmanager
-def _no_search_for_cycles() -> Iterator[None]:
-    """Leave out the search for garbage in cycles: thousands of lists of ids hold none.
+def _without_garbage_collection() -> Iterator[None]:
+    """Switch off the search for reference cycles: thousands of lists of ids hold none.
 
-    It takes 3 to 5% of the time otherwise.
+    It would take 3 to 5% of the time.
     """
-    searching = gc.isenabled()
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if searching:
+        if enabled:
             gc.enable()
 
 
@@ -160,7 +159,7 @@ def _words(text: str, lines: Sequence[str], dropped: Sequence[int]) -> int:
 def _texts(block: Block, keep: Sequence[bool]) -> tuple[str, str]:
     source, reference = (
         join_lines(compress(split_lines(text), keep))
-        for text in (block.rows.source, block.rows.reference)
+        for text in (block.texts.source, block.texts.reference)
     )
     return source, reference
 

@@ -3,19 +3,20 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
 from aiayn import console
 from aiayn.data.codec import Codec
 from aiayn.data.duplicates import find_duplicates
+from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
 from aiayn.data.inputs import PAIRS_PER_BLOCK, Input, read_blocks
 from aiayn.data.manifest import SplitName
 from aiayn.data.pretokenize import Preparation
-from aiayn.data.sampling import Reservoir
+from aiayn.data.reservoir import Reservoir
 from aiayn.data.settings import Settings, Subword
 from aiayn.data.trees import clean, read_trees, tag_inventory
-from aiayn.data.unfinished import Unfinished
+from aiayn.data.unfinished import Job, State, duplicates_file
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.data.workers import count_cores, map_in_order
 
@@ -23,21 +24,32 @@ LINES_PER_WORKER = 20_000
 """Starting another process takes about as long as Moses needs for so many lines."""
 
 Inputs = Mapping[SplitName, Sequence[Input]]
+PairSample = list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What reading all text once has shown."""
+def first_pass(
+    inputs: Inputs, output: Path, job: Job, *, codec: Codec | None, workers: int | None
+) -> State:
+    """Check and count all text, and save the codec: the one given, or a new one."""
+    settings = job.settings
+    (output / UNFINISHED_FOLDER).mkdir()
+    pairs, sample = _check(inputs, output, settings)
+    if codec is None:
+        tags = _find_tags(inputs["train"]) if settings.task == "parsing" else ""
+        codec = _learn(sample, settings, tags=tags, workers=workers)
+    codec.save(output / VOCABULARY_FOLDER)
+    state = State(job=job, pairs=pairs)
+    # Last, because it says that the pass is done.
+    state.save(output)
+    return state
 
-    pairs: dict[SplitName, int]
-    sample: list[tuple[str, str]]
-    """Training pairs to learn the vocabulary from."""
 
+def _check(
+    inputs: Inputs, output: Path, settings: Settings
+) -> tuple[dict[SplitName, int], PairSample]:
+    """Read all text; return the pairs of each split, and training pairs to learn from.
 
-def check(inputs: Inputs, settings: Settings, unfinished: Unfinished) -> Checked:
-    """Read all text: raise a DataError if it is not text, count it, sample the training pairs.
-
-    Which pairs repeat an earlier one is left in a file, if that is to be known.
+    What is not text raises a DataError. If duplicates are to be dropped, they are found here.
     """
     sample: Reservoir[tuple[str, str]] = Reservoir(
         settings.sample_lines // 2, seed=settings.seed
@@ -45,7 +57,8 @@ def check(inputs: Inputs, settings: Settings, unfinished: Unfinished) -> Checked
     pairs = dict.fromkeys(inputs, 0)
     with ExitStack() as stack:
         step = stack.enter_context(console.progress("checking", total=None, unit="pairs"))
-        finder = settings.dedup and stack.enter_context(find_duplicates(unfinished.path))
+        path = duplicates_file(output)
+        finder = settings.dedup and stack.enter_context(find_duplicates(path))
         for split, each in inputs.items():
             for block in read_blocks(each):
                 pairs[split] += block.pairs
@@ -55,14 +68,17 @@ def check(inputs: Inputs, settings: Settings, unfinished: Unfinished) -> Checked
                     if finder:
                         finder.add(block)
                 step(block.pairs)
-        if finder:
-            finder.write(unfinished.duplicates)
-    return Checked(pairs, sample.taken)
+    return pairs, sample.taken
 
 
-def learn(
-    sample: Sequence[tuple[str, str]], settings: Settings, *, tags: str, workers: int | None
-) -> Codec:
+def _find_tags(treebanks: Iterable[Input]) -> str:
+    """Return the symbols that stand for words in these trees, with spaces between them."""
+    paths = (path for each in treebanks for path in each.files)
+    trees = (clean(tree) for path in paths for tree in read_trees(path))
+    return " ".join(sorted(tag_inventory(tree for tree in trees if tree)))
+
+
+def _learn(sample: PairSample, settings: Settings, *, tags: str, workers: int | None) -> Codec:
     """Learn one vocabulary for both sides, or one for each, from a sample of pairs."""
     codec = settings.codec_settings(tags)
     sources = _prepared([source for source, _ in sample], codec.source_preparation, workers)
@@ -95,10 +111,3 @@ def _learn_one(lines: Iterable[str], count: int, kind: Subword, size: int) -> Vo
     seconds = time.monotonic() - start
     console.say(f"learned {len(vocabulary):,} {kind} units in {seconds:.1f} s")
     return vocabulary
-
-
-def find_tags(treebanks: Iterable[Input]) -> str:
-    """Return the symbols that stand for words in these trees, with spaces between them."""
-    paths = (path for each in treebanks for path in each.files)
-    trees = (clean(tree) for path in paths for tree in read_trees(path))
-    return " ".join(sorted(tag_inventory(tree for tree in trees if tree)))

@@ -1,6 +1,5 @@
 """A finished data folder, as `aiayn preprocess` leaves it and everything else reads it."""
 
-import hashlib
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -8,9 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from aiayn.data.atomic import file_sha256
 from aiayn.data.codec import Codec
 from aiayn.data.manifest import MANIFEST_FILE, Counts, Manifest, SideCounts, Split, SplitName
-from aiayn.data.shards import Corpus
+from aiayn.data.shards import REPAIR, Corpus
 from aiayn.errors import DataError, UsageError
 
 VOCABULARY_FOLDER = "vocab"
@@ -29,33 +29,26 @@ class DataFolder:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open a finished data folder; nothing but the manifest is read."""
+        make = "make one: aiayn preprocess SRC TGT -o data"
         if not path.is_dir():
             found = "is a file" if path.exists() else "does not exist"
-            raise UsageError(
-                f"{path} {found}, and a data folder is wanted",
-                fix="make one: aiayn preprocess SRC TGT -o data",
-            )
+            raise UsageError(f"{path} {found}, and a data folder is wanted", fix=make)
         if (path / MANIFEST_FILE).is_file():
             return cls(path, Manifest.load(path))
         if (path / UNFINISHED_FOLDER).is_dir():
             raise UsageError(
                 f"{path} is unfinished: preprocess stopped in the middle",
-                fix="run the same aiayn preprocess command again; it goes on where it stopped",
+                fix="run the same aiayn preprocess command again; it resumes where it stopped",
             )
-        raise UsageError(
-            f"{path} is no data folder: it has no {MANIFEST_FILE}",
-            fix="make one: aiayn preprocess SRC TGT -o data",
-        )
+        raise UsageError(f"{path} is no data folder: it has no {MANIFEST_FILE}", fix=make)
 
     @cached_property
     def codec(self) -> Codec:
         """The vocabulary, and what was done to the text."""
-        codec = Codec.load(self.path / VOCABULARY_FOLDER)
+        path = self.path / VOCABULARY_FOLDER
+        codec = Codec.load(path)
         if codec.fingerprint != self.manifest.vocabulary_sha256:
-            raise DataError(
-                f"{self.path / VOCABULARY_FOLDER} is not the vocabulary of this data",
-                fix="copy the folder again, or make it again with aiayn preprocess --force",
-            )
+            raise DataError(f"{path} is not the vocabulary of this data", fix=REPAIR)
         return codec
 
     def has(self, split: SplitName) -> bool:
@@ -80,7 +73,7 @@ class DataFolder:
         if len(lines) != wanted:
             raise DataError(
                 f"{path} has {len(lines):,} lines, and the manifest wants {wanted:,}",
-                fix="copy the folder again, or make it again with aiayn preprocess --force",
+                fix=REPAIR,
             )
         return lines
 
@@ -104,11 +97,7 @@ class DataFolder:
             },
             "splits": {name: _describe(split) for name, split in manifest.splits.items()},
             "settings": asdict(manifest.settings),
-            "checksums": {
-                name: digest
-                for split in manifest.splits.values()
-                for name, digest in checksums(split).items()
-            },
+            "checksums": self.checksums(),
         }
 
     def counts_table(self) -> tuple[list[str], list[list[object]]]:
@@ -147,17 +136,25 @@ class DataFolder:
                     found.append(f"{name}: {share} of the {side} tokens are unknown")
         return found
 
+    def checksums(self) -> dict[str, str]:
+        """Return the sha256 of every file but the vocabulary, by name."""
+        found: dict[str, str] = {}
+        for split in self.manifest.splits.values():
+            found |= {f"{shard.name}.bin": shard.bin_sha256 for shard in split.shards}
+            found |= {f"{shard.name}.idx": shard.idx_sha256 for shard in split.shards}
+            found |= split.text_sha256
+        return found
+
     def verify(self) -> list[str]:
         """Check every checksum; return the names of the files that have passed."""
-        wanted = self.describe()["checksums"]
-        for name, digest in wanted.items():
-            if file_sha256(self.path / name) != digest:
-                raise DataError(
-                    f"{self.path / name} is not the file that preprocess wrote",
-                    fix="copy the folder again, or make it again with aiayn preprocess --force",
-                )
+        for name, digest in self.checksums().items():
+            path = self.path / name
+            if not path.is_file():
+                raise DataError(f"{path} is missing", fix=REPAIR)
+            if file_sha256(path) != digest:
+                raise DataError(f"{path} is not the file that preprocess wrote", fix=REPAIR)
         assert self.codec
-        return [*wanted, VOCABULARY_FOLDER]
+        return [*self.checksums(), VOCABULARY_FOLDER]
 
 
 def _describe(split: Split) -> dict[str, Any]:
@@ -177,23 +174,5 @@ def _describe(split: Split) -> dict[str, Any]:
 
 
 def tokens_per_word(side: SideCounts, counts: Counts) -> float:
-    """Return how many subwords a word comes to; the EOS of each sentence is not counted."""
+    """Return the subwords of an average word; the EOS of each sentence is not counted."""
     return round((side.tokens - counts.kept) / max(1, side.words), 4)
-
-
-def checksums(split: Split) -> dict[str, str]:
-    """Return the sha256 of every file of a split, by name."""
-    ids = {f"{shard.name}.bin": shard.bin_sha256 for shard in split.shards}
-    indexes = {f"{shard.name}.idx": shard.idx_sha256 for shard in split.shards}
-    return ids | indexes | split.text_sha256
-
-
-def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file."""
-    if not path.is_file():
-        raise DataError(
-            f"{path} is missing",
-            fix="copy the folder again, or make it again with aiayn preprocess --force",
-        )
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

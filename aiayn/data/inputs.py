@@ -1,26 +1,27 @@
 """Pairs of text from files, a block at a time: parallel files, tab-separated lines, trees.
 
-Blocks are the unit of all further work: cut at fixed pair numbers, whoever works on them.
+Blocks are the unit of all further work. They are cut at fixed pair numbers, so the result does
+not depend on which process works on them.
 """
 
-import lzma
-import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count, islice, zip_longest
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol
+from typing import NamedTuple
 
-from aiayn.data.text import BYTE_ORDER_MARK, decode_line, open_bytes
+from aiayn.data.text import BYTE_ORDER_MARK, UNREADABLE, damaged, decode_line, open_bytes
 from aiayn.data.trees import clean, linearize, read_trees, write
 from aiayn.errors import DataError
 
 PAIRS_PER_BLOCK = 2000
 
 
-class Rows(NamedTuple):
-    """Some consecutive pairs as three texts, each with one line a pair."""
+class PairTexts(NamedTuple):
+    """Consecutive pairs as three texts, each with one line a pair."""
 
+    # Texts and not lists of lines: one string goes to another process much faster.
     source: str
     target: str
     reference: str
@@ -32,103 +33,69 @@ class Block:
     """Consecutive pairs of one input."""
 
     name: str
-    """File that they stand in."""
+    """File that they are in."""
     line: int
     """Number of the first of them in that file, counted from 1."""
     start: int
     """Number of the first of them among all pairs, counted from 0."""
     pairs: int
-    rows: Rows
+    texts: PairTexts
 
     def text_pairs(self) -> list[tuple[str, str]]:
         """Return its pairs one by one."""
-        sources, targets = split_lines(self.rows.source), split_lines(self.rows.target)
+        sources, targets = split_lines(self.texts.source), split_lines(self.texts.target)
         return list(zip(sources, targets, strict=True))
 
 
-class Input(Protocol):
+class Input(ABC):
     """Something that pairs can be read from."""
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files to read, in order."""
+    def __init__(self, *files: Path, name: str = "") -> None:
+        """Read pairs from files; `name` is what errors and lists call them."""
+        self.files = files
+        self.name = name or str(files[0])
 
-    @property
-    def name(self) -> str:
-        """What to call it when a line of it is named."""
-
-    def rows(self) -> Iterator[Rows]:
+    @abstractmethod
+    def read(self) -> Iterator[PairTexts]:
         """Yield its pairs, PAIRS_PER_BLOCK at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParallelText:
-    """Two files whose lines belong together."""
+class ParallelText(Input):
+    """Two files; each line of the one is the translation of the same line of the other."""
 
-    source: Path
-    target: Path
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files to read, in order."""
-        return self.source, self.target
-
-    @property
-    def name(self) -> str:
-        """What to call it when a line of it is named."""
-        return str(self.source)
-
-    def rows(self) -> Iterator[Rows]:
+    def read(self) -> Iterator[PairTexts]:
         """Yield its pairs, PAIRS_PER_BLOCK at a time."""
-        with open_bytes(self.source) as source, open_bytes(self.target) as target:
-            for first in count(1, PAIRS_PER_BLOCK):
-                left = _take(source, self.source, first)
-                right = _take(target, self.target, first)
-                if len(left) != len(right):
-                    raise self._unequal(
-                        _count_lines(source, self.source, first + len(left)),
-                        _count_lines(target, self.target, first + len(right)),
-                    )
-                if not left:
-                    _require_lines(first, self.source)
-                    return
-                targets = _decode(right, self.target, first)
-                yield Rows(_decode(left, self.source, first), targets, targets)
+        sides = [_read(path) for path in self.files]
+        lines = 0
+        for source, target in zip_longest(*sides, fillvalue=""):
+            counts = [text.count("\n") for text in (source, target)]
+            if counts[0] != counts[1]:
+                rest = [sum(text.count("\n") for text in side) for side in sides]
+                raise self._unequal(*(lines + n + m for n, m in zip(counts, rest, strict=True)))
+            lines += counts[0]
+            yield PairTexts(source, target, target)
 
     def _unequal(self, source_lines: int, target_lines: int) -> DataError:
+        source, target = self.files
         return DataError(
-            f"{self.source} has {source_lines:,} lines and {self.target} has"
+            f"{source} has {source_lines:,} lines and {target} has"
             f" {target_lines:,}, and each line needs its translation on the same line",
             fix="check that the two files belong together and that neither was cut short",
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TabbedText:
+class TabbedText(Input):
     """Lines of source, tab, target."""
 
-    path: Path
-    name: str
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The file to read."""
-        return (self.path,)
-
-    def rows(self) -> Iterator[Rows]:
+    def read(self) -> Iterator[PairTexts]:
         """Yield its pairs, PAIRS_PER_BLOCK at a time."""
-        with open_bytes(self.path) as file:
-            for first in count(1, PAIRS_PER_BLOCK):
-                raw = _take(file, Path(self.name), first)
-                if not raw:
-                    _require_lines(first, Path(self.name))
-                    return
-                lines = split_lines(_decode(raw, Path(self.name), first))
-                sides = [self._part(line, first + i) for i, line in enumerate(lines)]
-                source, target = (join_lines(side) for side in zip(*sides, strict=True))
-                yield Rows(source, target, target)
+        blocks = _read(self.files[0], self.name)
+        for first, text in zip(count(1, PAIRS_PER_BLOCK), blocks, strict=False):
+            pairs = [self._split(line, i) for i, line in enumerate(split_lines(text), first)]
+            source, target = (join_lines(side) for side in zip(*pairs, strict=True))
+            yield PairTexts(source, target, target)
 
-    def _part(self, line: str, number: int) -> list[str]:
+    def _split(self, line: str, number: int) -> list[str]:
         sides = line.split("\t")
         if len(sides) != 2:
             raise DataError(
@@ -139,31 +106,18 @@ class TabbedText:
         return sides
 
 
-@dataclass(frozen=True, slots=True)
-class Treebank:
+class Treebank(Input):
     """Penn Treebank trees: the words are the source, the symbols of the tree the target."""
 
-    path: Path
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The file to read."""
-        return (self.path,)
-
-    @property
-    def name(self) -> str:
-        """What to call it when a tree of it is named."""
-        return str(self.path)
-
-    def rows(self) -> Iterator[Rows]:
+    def read(self) -> Iterator[PairTexts]:
         """Yield its pairs, PAIRS_PER_BLOCK at a time; a tree without words is an empty pair."""
-        trees = read_trees(self.path)
+        trees = read_trees(self.files[0])
         while batch := list(islice(trees, PAIRS_PER_BLOCK)):
             lines = []
             for tree in map(clean, batch):
                 words, symbols = linearize(tree) if tree else ([], [])
                 lines.append((" ".join(words), " ".join(symbols), write(tree) if tree else ""))
-            yield Rows(*(join_lines(side) for side in zip(*lines, strict=True)))
+            yield PairTexts(*(join_lines(side) for side in zip(*lines, strict=True)))
 
 
 def read_blocks(inputs: Sequence[Input]) -> Iterator[Block]:
@@ -171,11 +125,13 @@ def read_blocks(inputs: Sequence[Input]) -> Iterator[Block]:
     start = 0
     for each in inputs:
         line = 1
-        for rows in each.rows():
-            pairs = rows.source.count("\n")
-            yield Block(each.name, line, start, pairs, rows)
+        for texts in each.read():
+            pairs = texts.source.count("\n")
+            yield Block(each.name, line, start, pairs, texts)
             line += pairs
             start += pairs
+        if line == 1:
+            raise DataError(f"{each.name} has no lines", fix="give text, one sentence a line")
 
 
 def split_lines(text: str) -> list[str]:
@@ -188,24 +144,19 @@ def join_lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _take(file: IO[bytes], path: Path, first: int) -> list[bytes]:
-    """Return the next raw lines of a file."""
-    lines: list[bytes] = []
-    try:
-        lines.extend(islice(file, PAIRS_PER_BLOCK))
-    except (EOFError, OSError, lzma.LZMAError, zlib.error) as problem:
-        raise DataError(
-            f"{path} cannot be read past line {first - 1 + len(lines):,}: {problem}",
-            fix="the file is damaged or cut short; make or download it again",
-        ) from None
-    return lines
-
-
-def _count_lines(file: IO[bytes], path: Path, first: int) -> int:
-    """Return how many lines a file has, the rest of which begins with number `first`."""
-    while lines := _take(file, path, first):
-        first += len(lines)
-    return first - 1
+def _read(path: Path, name: str = "") -> Iterator[str]:
+    """Yield the text of a file, PAIRS_PER_BLOCK lines at a time, a line feed after each."""
+    shown = Path(name) if name else path
+    with open_bytes(path) as file:
+        for first in count(1, PAIRS_PER_BLOCK):
+            lines: list[bytes] = []
+            try:
+                lines.extend(islice(file, PAIRS_PER_BLOCK))
+            except UNREADABLE as problem:
+                raise damaged(shown, first - 1 + len(lines), problem) from None
+            if not lines:
+                return
+            yield _decode(lines, shown, first)
 
 
 def _decode(lines: list[bytes], path: Path, first: int) -> str:
@@ -215,6 +166,7 @@ def _decode(lines: list[bytes], path: Path, first: int) -> str:
         raw = raw.removeprefix(BYTE_ORDER_MARK)
     if not raw.endswith(b"\n"):
         raw += b"\n"
+    # All lines at once are several times faster than one by one, which finds out whose fault.
     try:
         text = raw.replace(b"\r\n", b"\n").decode()
     except UnicodeDecodeError:
@@ -223,8 +175,3 @@ def _decode(lines: list[bytes], path: Path, first: int) -> str:
         for number, line in enumerate(lines, start=first):
             decode_line(line, path, number)
     return text
-
-
-def _require_lines(first: int, path: Path) -> None:
-    if first == 1:
-        raise DataError(f"{path} has no lines", fix="give text with one sentence a line")

@@ -1,9 +1,9 @@
 """manifest.json: what a data folder was made from, how, and what is in it."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from aiayn.data.atomic import write_json
 from aiayn.data.settings import Settings
@@ -12,6 +12,8 @@ from aiayn.errors import DataError, UsageError
 
 FORMAT_VERSION = 1
 MANIFEST_FILE = "manifest.json"
+
+Made = TypeVar("Made")
 
 SplitName = Literal["train", "valid", "test"]
 
@@ -27,7 +29,7 @@ class InputFile:
 
 @dataclass(kw_only=True, slots=True)
 class SideCounts:
-    """What one side of the kept pairs comes to."""
+    """Totals over one side of the kept pairs."""
 
     tokens: int = 0
     """Subwords, with one EOS a sentence."""
@@ -44,13 +46,13 @@ class SideCounts:
 
     def add(self, other: Self) -> None:
         """Add the counts of further pairs."""
-        for name in ("tokens", "words", "unknown", "spelled"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(kw_only=True, slots=True)
 class Counts:
-    """How many pairs were read, how many were dropped and why, and what the kept come to."""
+    """How many pairs were read, how many were dropped and why, and totals of the kept."""
 
     read: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
@@ -70,12 +72,6 @@ class Counts:
         self.source.add(other.source)
         self.target.add(other.target)
 
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> Self:
-        """Read what `asdict` wrote."""
-        sides = {side: SideCounts(**value[side]) for side in ("source", "target")}
-        return cls(read=value["read"], dropped=dict(value["dropped"]), **sides)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Split:
@@ -86,16 +82,6 @@ class Split:
     shards: list[Shard]
     text_sha256: dict[str, str] = field(default_factory=dict)
     """Text that is kept beside the ids, by file name."""
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> Self:
-        """Read what `asdict` wrote."""
-        return cls(
-            inputs=[InputFile(**each) for each in value["inputs"]],
-            counts=Counts.from_dict(value["counts"]),
-            shards=[Shard(**each) for each in value["shards"]],
-            text_sha256=value["text_sha256"],
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,9 +109,7 @@ class Manifest:
             value = json.loads(path.read_bytes())
             version = value["format_version"]
             if version == FORMAT_VERSION:
-                splits = {k: Split.from_dict(v) for k, v in value.pop("splits").items()}
-                settings = Settings(**value.pop("settings"))
-                return cls(**value, settings=settings, splits=splits)
+                return from_dict(cls, value)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise DataError(
                 f"{path} is not a manifest: {problem!r}",
@@ -135,3 +119,16 @@ class Manifest:
             f"{folder} has data format {version}, and this aiayn reads {FORMAT_VERSION}",
             fix="make the folder again with aiayn preprocess --force",
         )
+
+
+def from_dict(kind: type[Made], value: Any) -> Made:
+    """Return what `asdict` turned into plain values, by the types that its fields declare."""
+    read: Any = value
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        read = kind(**{name: from_dict(kinds[name], each) for name, each in value.items()})
+    elif get_origin(kind) is list:
+        read = [from_dict(get_args(kind)[0], each) for each in value]
+    elif get_origin(kind) is dict:
+        read = {key: from_dict(get_args(kind)[1], each) for key, each in value.items()}
+    return cast(Made, read)

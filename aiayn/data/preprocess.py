@@ -1,8 +1,8 @@
 """Text to a data folder in two streaming passes, with the same bytes for any number of workers.
 
 The first pass checks and counts the text and learns the vocabulary from a sample of it; the
-second encodes it block by block into shards. A run that was interrupted goes on at the first
-shard that is missing.
+second encodes it block by block into shards. An interrupted run is resumed at the first shard
+that is missing.
 """
 
 import shutil
@@ -14,30 +14,24 @@ from pathlib import Path
 from types import FrameType
 
 from aiayn import console
-from aiayn.data.atomic import alone
+from aiayn.data.atomic import file_sha256, lock_folder
 from aiayn.data.codec import Codec
-from aiayn.data.encode import Encoder, Filters
-from aiayn.data.first_pass import Inputs, check, find_tags, learn
-from aiayn.data.folder import VOCABULARY_FOLDER, DataFolder, file_sha256
+from aiayn.data.encode import Encoder
+from aiayn.data.first_pass import Inputs, first_pass
+from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER, DataFolder
 from aiayn.data.inputs import TabbedText
-from aiayn.data.manifest import (
-    MANIFEST_FILE,
-    Counts,
-    InputFile,
-    Manifest,
-    Split,
-    SplitName,
-)
-from aiayn.data.second_pass import encode_split
+from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, Manifest, Split, SplitName
+from aiayn.data.second_pass import second_pass
 from aiayn.data.settings import Settings
 from aiayn.data.text import STDIN, open_bytes
 from aiayn.data.unfinished import (
     SPOOL,
-    Plan,
-    Record,
-    Unfinished,
+    Job,
+    ShardRecord,
+    State,
     clear,
     refuse_foreign,
+    write_dropped,
 )
 from aiayn.data.workers import count_cores
 from aiayn.errors import DataError, Interrupted, Stopped, UsageError
@@ -55,7 +49,7 @@ def preprocess(
     workers: int | None = None,
     force: bool = False,
 ) -> DataFolder:
-    """Make a data folder, go on with one that was interrupted, or find it up to date.
+    """Make a data folder, resume one that was interrupted, or find it up to date.
 
     Args:
         inputs: Text of each split; there must be a `train`.
@@ -69,129 +63,68 @@ def preprocess(
     refuse_foreign(output)
     if dropped and not dropped.parent.is_dir():
         raise UsageError(f"{dropped.parent} does not exist", fix=f"mkdir -p {dropped.parent}")
-    with _stoppable(), alone(output), _spooled(inputs, output) as read:
-        plan = Plan(settings=settings, inputs=_hash_inputs(read))
-        if not _begin(output, plan, force=force, dropped=dropped):
+    with _stoppable(), lock_folder(output), _spooled(inputs, output) as read:
+        job = Job(settings=settings, inputs=_hash_inputs(read))
+        if force:
+            clear(output)
+        if (output / MANIFEST_FILE).is_file():
+            _require_up_to_date(output, job, dropped)
             console.say(f"{output} is up to date")
             return DataFolder.open(output)
-        unfinished = Unfinished(output)
-        if unfinished.pairs() is None:
-            _first_pass(read, settings, unfinished, codec, workers)
-        records = _second_pass(read, settings, unfinished, workers)
-        _finish(plan, unfinished, records, dropped)
+        if state := State.load(output):
+            job.refuse_other(state.job, output)
+            console.say(f"resuming {output} where it was interrupted")
+        else:
+            # Until the first pass is done there is nothing to lose.
+            clear(output)
+            state = first_pass(read, output, job, codec=codec, workers=workers)
+        codec = Codec.load(output / VOCABULARY_FOLDER)
+        second_pass(read, output, state, codec=codec, workers=workers)
+        _finish(output, state, codec, dropped)
     return DataFolder.open(output)
 
 
-def _begin(output: Path, plan: Plan, *, force: bool, dropped: Path | None) -> bool:
-    """Return whether there is anything to do; refuse to mix two plans in one folder."""
-    unfinished = Unfinished(output)
-    finished = (output / MANIFEST_FILE).is_file()
-    if force:
-        clear(output)
-    elif finished:
-        manifest = Manifest.load(output)
-        made = {name: split.inputs for name, split in manifest.splits.items()}
-        _refuse_difference(output, Plan(settings=manifest.settings, inputs=made), plan)
-        if dropped and not dropped.is_file():
-            raise UsageError(
-                f"{output} is up to date, and {dropped} is written while it is made",
-                fix="add --force to make it again",
-            )
-        unfinished.end()
-        return False
-    elif interrupted := unfinished.plan():
-        _refuse_difference(output, interrupted, plan)
-        console.say(f"going on with {output} where it was interrupted")
-        return True
-    # Until the first pass is over there is nothing to lose.
-    clear(output)
-    unfinished.begin(plan)
-    return True
-
-
-def _refuse_difference(output: Path, old: Plan, new: Plan) -> None:
-    differences = old.differences(new)
-    if differences:
+def _require_up_to_date(output: Path, job: Job, dropped: Path | None) -> None:
+    """Refuse a finished folder that another job made."""
+    manifest = Manifest.load(output)
+    made = {name: split.inputs for name, split in manifest.splits.items()}
+    job.refuse_other(Job(settings=manifest.settings, inputs=made), output)
+    if dropped and not dropped.is_file():
         raise UsageError(
-            f"{output} was made otherwise: {'; '.join(differences)}",
-            fix="name another folder, or add --force to replace what this one holds",
+            f"{output} is up to date, and {dropped} is written while it is made",
+            fix="add --force to make it again",
         )
+    # A run that was killed right after it wrote the manifest has left it.
+    shutil.rmtree(output / UNFINISHED_FOLDER, ignore_errors=True)
 
 
-def _first_pass(
-    inputs: Inputs,
-    settings: Settings,
-    unfinished: Unfinished,
-    codec: Codec | None,
-    workers: int | None,
-) -> None:
-    checked = check(inputs, settings, unfinished)
-    if codec is None:
-        tags = find_tags(inputs["train"]) if settings.task == "parsing" else ""
-        codec = learn(checked.sample, settings, tags=tags, workers=workers)
-    codec.save(unfinished.output / VOCABULARY_FOLDER)
-    unfinished.note_pairs(checked.pairs)
-
-
-def _second_pass(
-    inputs: Inputs, settings: Settings, unfinished: Unfinished, workers: int | None
-) -> dict[SplitName, list[Record]]:
-    codec = Codec.load(unfinished.output / VOCABULARY_FOLDER)
-    filters = Filters(
-        max_length=settings.max_length,
-        max_ratio=settings.max_ratio,
-        duplicates=unfinished.duplicates if settings.dedup else None,
-    )
-    totals = unfinished.pairs() or {}
-    return {
-        split: encode_split(
-            split,
-            each,
-            Encoder(codec, filters) if split == "train" else Encoder(codec, keep_text=True),
-            unfinished,
-            shard_size=settings.shard_size,
-            workers=workers,
-            total=totals[split],
-        )
-        for split, each in inputs.items()
-    }
-
-
-def _finish(
-    plan: Plan,
-    unfinished: Unfinished,
-    records: dict[SplitName, list[Record]],
-    dropped: Path | None,
-) -> None:
+def _finish(output: Path, state: State, codec: Codec, dropped: Path | None) -> None:
     """Write the manifest, which makes the folder a data folder."""
-    splits = {name: _split(plan.inputs[name], each) for name, each in records.items()}
+    inputs = state.job.inputs
+    splits = {name: _split(inputs[name], records) for name, records in state.records.items()}
     for name, split in splits.items():
         if not split.counts.kept:
-            clear(unfinished.output)
+            clear(output)
             reasons = ", ".join(f"{n:,} {why}" for why, n in split.counts.dropped.items())
             raise DataError(
                 f"no {name} pair is left of {split.counts.read:,}; dropped: {reasons}",
                 fix="check that the two sides belong together, or widen --max-length",
             )
-    output = unfinished.output
-    codec = Codec.load(output / VOCABULARY_FOLDER)
-    manifest = Manifest(
-        settings=plan.settings,
+    if dropped:
+        write_dropped(dropped, output, [s for each in splits.values() for s in each.shards])
+    Manifest(
+        settings=state.job.settings,
         vocabulary_sha256=codec.fingerprint,
         source_vocabulary=len(codec.source),
         target_vocabulary=len(codec.target),
         bytes_per_id=Encoder(codec).id_type.itemsize,
         splits=splits,
-    )
-    if dropped:
-        unfinished.write_dropped(dropped, [s for each in splits.values() for s in each.shards])
-    manifest.save(output)
-    unfinished.end()
+    ).save(output)
+    shutil.rmtree(output / UNFINISHED_FOLDER, ignore_errors=True)
 
 
-def _split(inputs: list[InputFile], records: list[Record]) -> Split:
-    counts = Counts()
-    texts: dict[str, str] = {}
+def _split(inputs: list[InputFile], records: list[ShardRecord]) -> Split:
+    counts, texts = Counts(), dict[str, str]()
     for record in records:
         counts.add(record.counts)
         texts |= record.text_sha256
@@ -200,7 +133,7 @@ def _split(inputs: list[InputFile], records: list[Record]) -> Split:
 
 
 def _hash_inputs(inputs: Inputs) -> dict[SplitName, list[InputFile]]:
-    """Sum up every input file, several at a time."""
+    """Return the sha256 of every input file, several at a time."""
     paths = {name: [p for i in each for p in i.files] for name, each in inputs.items()}
     every = [path for each in paths.values() for path in each]
     for path in every:
@@ -210,12 +143,11 @@ def _hash_inputs(inputs: Inputs) -> dict[SplitName, list[InputFile]]:
         console.progress("hashing", total=total, unit="bytes") as step,
         ThreadPoolExecutor(count_cores()) as pool,
     ):
-        hashed = []
-        for file in pool.map(_hash_file, every):
-            hashed.append(file)
+        hashed = {}
+        for path, file in zip(every, pool.map(_hash_file, every), strict=True):
+            hashed[path] = file
             step(file.bytes)
-    remaining = iter(hashed)
-    return {name: [next(remaining) for _ in each] for name, each in paths.items()}
+    return {name: [hashed[path] for path in each] for name, each in paths.items()}
 
 
 def _require_file(path: Path) -> None:

@@ -45,5 +45,5 @@ class Preparation:
 
 
 def _sacremoses() -> Any:
-    # A third of a second to import, which whoever does not pretokenize need not wait for.
+    # A third of a second to import, so only those who pretokenize wait for it.
     return import_module("sacremoses")

@@ -2,58 +2,70 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, islice, takewhile
+from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import write_hashed, write_whole
+from aiayn.data.atomic import file_sha256, write_whole
+from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoded, Encoder
+from aiayn.data.first_pass import Inputs
 from aiayn.data.inputs import Input, read_blocks
 from aiayn.data.manifest import Counts, SplitName
 from aiayn.data.shards import write_shard
-from aiayn.data.unfinished import Record, Unfinished
+from aiayn.data.unfinished import ShardRecord, State, dropped_file, duplicates_file
 from aiayn.data.workers import count_cores, map_in_order
 
 PAIRS_PER_WORKER = 50_000
 """Starting another process takes about as long as encoding so many pairs."""
 
 
+def second_pass(
+    inputs: Inputs, output: Path, state: State, *, codec: Codec, workers: int | None
+) -> None:
+    """Encode every split into the shards that are not there yet, and record them."""
+    settings = state.job.settings
+    filtering = Encoder(
+        codec,
+        max_length=settings.max_length,
+        max_ratio=settings.max_ratio,
+        duplicates=duplicates_file(output) if settings.dedup else None,
+    )
+    for split, each in inputs.items():
+        encoder = filtering if split == "train" else Encoder(codec, keep_text=True)
+        encode_split(split, each, encoder, output, state, workers=workers)
+
+
 def encode_split(
     split: SplitName,
     inputs: Sequence[Input],
     encoder: Encoder,
-    unfinished: Unfinished,
+    output: Path,
+    state: State,
     *,
-    shard_size: int,
     workers: int | None,
-    total: int,
-) -> list[Record]:
-    """Write the shards of a split that are not there yet; return the records of all.
-
-    Training pairs go into several shards without their text, others into one beside it.
-    """
-    records = _finished(split, unfinished)
+) -> None:
+    """Encode a split: training pairs into several shards, others into one beside their text."""
+    total, size = state.pairs[split], state.job.settings.shard_size
+    # If a shard has lost a file, it and all that follow are written again.
+    records = list(takewhile(partial(_is_complete, output), state.records.get(split, [])))
+    state.records[split] = records
     blocks = islice(read_blocks(inputs), sum(record.blocks for record in records), None)
     workers = workers or min(count_cores(), 1 + total // PAIRS_PER_WORKER)
     with console.progress(f"encoding {split}", total=total, unit="pairs") as step:
         step(sum(record.counts.read for record in records))
         results = map_in_order(encoder, blocks, workers=workers)
+        # A shard begins only if there is a block for it, and takes more of the same stream.
         for first in results:
             name = _shard_name(split, len(records))
             rest = chain([first], results)
-            record = _write(name, rest, encoder, unfinished, size=shard_size, step=step)
-            unfinished.note_shard(record)
-            records.append(record)
-    return records
+            records.append(_write(name, rest, encoder, output, size=size, step=step))
+            state.save(output)
 
 
-def _finished(split: SplitName, unfinished: Unfinished) -> list[Record]:
-    """Return the records of the shards that an earlier run has finished."""
-    records: list[Record] = []
-    while record := unfinished.shard(_shard_name(split, len(records))):
-        records.append(record)
-        if split != "train":
-            break
-    return records
+def _is_complete(output: Path, record: ShardRecord) -> bool:
+    return all((output / f"{record.shard.name}.{end}").is_file() for end in ("bin", "idx"))
 
 
 def _shard_name(split: SplitName, number: int) -> str:
@@ -64,34 +76,32 @@ def _write(
     name: str,
     results: Iterator[Encoded],
     encoder: Encoder,
-    unfinished: Unfinished,
+    output: Path,
     *,
     size: int,
     step: Callable[[int], None],
-) -> Record:
+) -> ShardRecord:
     """Write one shard: blocks until it has its size, or all of them where text is kept."""
     counts, blocks = Counts(), 0
-    folder = unfinished.output
+    paths = [output / f"{name}.{side}" for side in ("src", "ref") if encoder.keep_text]
     with ExitStack() as stack:
-        shard = stack.enter_context(write_shard(folder, name, encoder.id_type))
-        dropped = stack.enter_context(write_whole(unfinished.dropped(name)))
-        texts = {
-            f"{name}.{side}": stack.enter_context(write_hashed(folder / f"{name}.{side}"))
-            for side in (("src", "ref") if encoder.keep_text else ())
-        }
+        shard = stack.enter_context(write_shard(output, name, encoder.id_type))
+        dropped = stack.enter_context(write_whole(dropped_file(output, name)))
+        texts = [stack.enter_context(write_whole(path)) for path in paths]
         for encoded in results:
             blocks += 1
             shard.write(encoded.ids, encoded.lengths)
+            # A file name may hold bytes that are not UTF-8.
             dropped.write(encoded.dropped.encode(errors="surrogateescape"))
-            for file, text in zip(texts.values(), encoded.texts, strict=False):
+            for file, text in zip(texts, encoded.texts, strict=False):
                 file.write(text.encode())
             counts.add(encoded.counts)
             step(encoded.counts.read)
             if shard.size >= size and not encoder.keep_text:
                 break
-    return Record(
+    return ShardRecord(
         shard=shard.shard(),
         counts=counts,
         blocks=blocks,
-        text_sha256={file_name: file.sha256 for file_name, file in texts.items()},
+        text_sha256={path.name: file_sha256(path) for path in paths},
     )

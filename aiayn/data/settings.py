@@ -46,9 +46,12 @@ class CodecSettings:
         return Preparation(self.pretokenize, self.target_language, self.lowercase)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What decides, with the text, every byte of a data folder: options of preprocess."""
+    """What decides, with the text, every byte of a data folder: options of preprocess.
+
+    Without slots, so that a default can be read from the class and inherited.
+    """
 
     task: Task = "translation"
     subword: Subword = "bpe"

@@ -9,17 +9,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aiayn.data.atomic import HashedFile, write_hashed
+from aiayn.data.atomic import file_sha256, write_whole
 from aiayn.errors import DataError
 
 Ids = NDArray[np.integer]
 """Token ids as they are on disk: uint16 or uint32."""
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
+REPAIR = "copy the folder again, or make it again with aiayn preprocess --force"
+"""How to fix a data folder that is damaged."""
 
 
 def id_type(vocabulary_size: int) -> IdType:
@@ -41,16 +44,14 @@ class Shard:
 class ShardWriter:
     """A shard being written; see `write_shard`."""
 
-    def __init__(
-        self, name: str, dtype: IdType, ids_file: HashedFile, offsets_file: HashedFile
-    ) -> None:
-        self.name = name
+    def __init__(self, base: Path, dtype: IdType, ids: IO[bytes], offsets: IO[bytes]) -> None:
         self.pairs = 0
         self.tokens = 0
+        self._base = base
         self._item_size = dtype.itemsize
-        self._ids_file = ids_file
-        self._offsets_file = offsets_file
-        self._offsets_file.write(np.zeros(1, OFFSET).tobytes())
+        self._ids = ids
+        self._offsets = offsets
+        self._offsets.write(np.zeros(1, OFFSET).tobytes())
 
     @property
     def size(self) -> int:
@@ -58,41 +59,44 @@ class ShardWriter:
         return self.tokens * self._item_size
 
     def write(self, ids: bytes, lengths: NDArray[np.integer]) -> None:
-        """Add pairs: their ids as on disk, and the length of each sentence, in turn."""
+        """Add pairs: their ids as on disk, and the lengths of source, target in turn."""
         offsets = np.cumsum(lengths, dtype=OFFSET) + self.tokens
-        self._ids_file.write(ids)
-        self._offsets_file.write(offsets.tobytes())
+        self._ids.write(ids)
+        self._offsets.write(offsets.tobytes())
         self.pairs += len(lengths) // 2
         self.tokens += int(lengths.sum())
 
     def shard(self) -> Shard:
-        """Return what a manifest is to say about the shard."""
+        """Return what a manifest says about the shard, once it is on disk."""
         return Shard(
-            name=self.name,
+            name=self._base.name,
             pairs=self.pairs,
             tokens=self.tokens,
-            bin_sha256=self._ids_file.sha256,
-            idx_sha256=self._offsets_file.sha256,
+            bin_sha256=file_sha256(self._base.with_suffix(".bin")),
+            idx_sha256=file_sha256(self._base.with_suffix(".idx")),
         )
 
 
 @contextmanager
 def write_shard(folder: Path, name: str, dtype: IdType) -> Iterator[ShardWriter]:
-    """Open a shard for writing; it is on disk, whole, when the block has ended well."""
+    """Open a shard for writing; it is on disk, complete, when the block has ended well."""
+    base = folder / name
+    # The index opens first and so appears last: where it is, the ids are complete.
     with (
-        write_hashed(folder / f"{name}.idx") as index,
-        write_hashed(folder / f"{name}.bin") as ids,
+        write_whole(base.with_suffix(".idx")) as offsets,
+        write_whole(base.with_suffix(".bin")) as ids,
     ):
-        yield ShardWriter(name, dtype, ids, index)
+        yield ShardWriter(base, dtype, ids, offsets)
 
 
 class Corpus:
     """All pairs of one split, in the order of the text; ids stay on disk until asked for."""
 
     def __init__(self, folder: Path, shards: Sequence[Shard], dtype: IdType) -> None:
-        parts = [_open_shard(folder, shard, dtype) for shard in shards]
-        self._ids = [ids for ids, _ in parts]
-        self._offsets = [offsets for _, offsets in parts]
+        self._ids = [_map(folder / f"{s.name}.bin", dtype, s.tokens) for s in shards]
+        self._offsets = [
+            _map(folder / f"{s.name}.idx", OFFSET, 2 * s.pairs + 1) for s in shards
+        ]
         self._starts = [0, *np.cumsum([shard.pairs for shard in shards]).tolist()]
         self.source_lengths = self._lengths(0)
         """Length of each source sentence with its EOS (int32)."""
@@ -120,22 +124,17 @@ class Corpus:
         return ids[begin:middle], ids[middle:end]
 
 
-def _open_shard(folder: Path, shard: Shard, dtype: IdType) -> tuple[Ids, NDArray[np.integer]]:
-    ids = _map(folder / f"{shard.name}.bin", dtype, shard.tokens)
-    offsets = _map(folder / f"{shard.name}.idx", OFFSET, 2 * shard.pairs + 1)
-    return ids, offsets
-
-
-def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> NDArray[np.integer]:
-    """Map a file of numbers; np.asarray drops memmap's slow slicing, not the mapping."""
+def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> Ids:
+    """Map a file of numbers into memory."""
     wanted = count * dtype.itemsize
     found = path.stat().st_size if path.is_file() else None
     if found != wanted:
         size = "is missing" if found is None else f"has {found:,} bytes"
         raise DataError(
             f"{path} {size}, and the manifest wants {wanted:,} bytes",
-            fix="copy the folder again, or make it again with aiayn preprocess --force",
+            fix=REPAIR,
         )
     if not count:
-        return np.empty(0, dtype)
+        return np.empty(0, dtype)  # no system maps an empty file
+    # As a plain array it stays mapped, and is sliced faster than a memmap.
     return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))

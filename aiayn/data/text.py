@@ -18,6 +18,8 @@ from aiayn.errors import DataError, UsageError
 STDIN = Path("-")
 PACKED = (".gz", ".bz2", ".xz")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
+"""What reading a damaged file raises, plain or compressed."""
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -45,17 +47,15 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def _open_stdin() -> IO[bytes]:
-    """Open standard input as a file of our own.
-
-    Python aborts if a thread still waits for sys.stdin itself when the program ends.
-    """
+    """Open standard input as a second file object."""
     if sys.stdin is None:
         raise UsageError("standard input is closed", fix="pipe text in, or name a file")
+    # Python aborts if a thread still waits for sys.stdin itself when the program ends.
     return open(sys.stdin.fileno(), "rb", closefd=False)
 
 
 def stdin_is_terminal() -> bool:
-    """Tell whether a person is asked to type."""
+    """Whether standard input is a terminal, so that somebody has to type."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -67,11 +67,16 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
             for number, raw in enumerate(file, start=1):
                 line = raw.removesuffix(b"\n").removesuffix(b"\r")
                 yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-        except (EOFError, OSError, lzma.LZMAError, zlib.error) as problem:
-            raise DataError(
-                f"{path} cannot be read past line {number}: {problem}",
-                fix="the file is damaged or cut short; make or download it again",
-            ) from None
+        except UNREADABLE as problem:
+            raise damaged(path, number, problem) from None
+
+
+def damaged(path: Path, lines: int, problem: Exception) -> DataError:
+    """Return the error for a file of which only some lines can be read."""
+    return DataError(
+        f"{path} cannot be read past line {lines:,}: {problem}",
+        fix="the file is damaged or cut short; make or download it again",
+    )
 
 
 def count_lines(path: Path) -> int | None:

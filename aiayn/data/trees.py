@@ -3,7 +3,7 @@
 The parser of the paper is a translator: words in, symbols out. A bare label opens a
 constituent, "/" and the label close it, and a part-of-speech tag stands for each word:
 "John has a dog ." becomes `S NP NNP /NP VP VBZ NP DT NN /NP /VP . /S`.
-Nothing here recurses, so a tree may be as deep as it likes.
+Nothing here recurses, so a tree may have any depth.
 """
 
 import re
@@ -34,7 +34,7 @@ PUNCTUATION = {
     **dict.fromkeys([":", ";", "--", "..."], ":"),
     **{mark: mark for mark in (",", "``", "''")},
 }
-"""Words that are punctuation beyond doubt, and their tags."""
+"""Words that are always punctuation, and their tags."""
 
 # ASCII: a no-break space is part of a word.
 ATOM = re.compile(r"[^()\s]+", re.ASCII)
@@ -106,7 +106,7 @@ def write(tree: Tree) -> str:
 
 
 def read_trees(path: Path) -> Iterator[Tree]:
-    """Yield the trees of a file as they stand in it, one or several lines each.
+    """Yield the trees of a file as they are, one or several lines each.
 
     Between trees, a line that begins with one of `* ; % # <` is a comment. Whatever else is
     not a tree raises a DataError that names the line on which the tree begins.
@@ -168,7 +168,7 @@ def _assemble(tokens: Iterable[str], where: str) -> Tree:
 def _closed(bracket: _Bracket, where: str) -> Tree:
     label, children, words = bracket.label, bracket.children, bracket.words
     if words and children:
-        raise _malformed(where, f"{words[0]!r} stands without a tag in ({label} ...)")
+        raise _malformed(where, f"{words[0]!r} has no tag in ({label} ...)")
     if len(words) > 1:
         raise _malformed(where, f"({label} {words[0]} ...) gives {len(words)} words one tag")
     # A parser that failed writes (()) or (TOP).
@@ -188,7 +188,7 @@ def clean(tree: Tree) -> Tree | None:
     """Return what parsers learn and are scored on, under TOP; None if no word is left.
 
     Traces go, with the nodes they leave empty; function tags and indices go. A bracket that
-    says no more than "root" gives way to TOP.
+    only marks the root is replaced by TOP.
     """
     path: list[list[Tree]] = [[]]
     for node, opens in walk(tree):
@@ -249,7 +249,7 @@ def delinearize(words: Sequence[str], symbols: Iterable[str], tags: Set[str]) ->
     added at the start, at the end (Vinyals et al. 2015) or where the parent closes; any other
     closing symbol closes the innermost constituent, whatever its label; tags beyond the words
     are dropped, words beyond the tags join the root; what holds no word is pruned; and a tag of
-    punctuation stands on punctuation only, because scorers leave words out by their tag.
+    punctuation is given to punctuation only, because scorers leave words out by their tag.
 
     Args:
         words: Without spaces, none empty.

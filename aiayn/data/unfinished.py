@@ -1,133 +1,106 @@
-"""What a run of preprocess leaves behind until it is finished, so that it can go on later.
+"""The state of an unfinished run of preprocess, from which the same command resumes.
 
-DATA/unfinished/ holds plan.json (settings and inputs), pairs.json once the first pass is over,
-and a record and a list of dropped pairs for every shard that is whole on disk.
+DATA/unfinished/ holds state.json once the first pass is done, a list of dropped pairs for every
+complete shard, and which pairs are duplicates.
 """
 
 import json
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from aiayn.data.atomic import TEMPORARY, write_json, write_whole
 from aiayn.data.encode import DROPPED_COLUMNS
 from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
-from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName
+from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName, from_dict
 from aiayn.data.settings import Settings
 from aiayn.data.shards import Shard
 from aiayn.errors import UsageError
 
+STATE_FILE = "state.json"
 SPOOL = "stdin.partial"
-"""Where standard input is kept while it is worked on."""
+"""Where standard input is kept during a run."""
+# The manifest first: a folder that is only half deleted must not pass for a finished one.
 OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
-"""What preprocess writes into a data folder, the manifest first."""
+"""What preprocess writes into a data folder."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """What a run is to do: the same plan gives the same bytes."""
+class Job:
+    """What a run is asked for: the same job gives the same bytes."""
 
     settings: Settings
     inputs: dict[SplitName, list[InputFile]]
-    """Files of each split."""
 
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> Self:
-        """Read what `asdict` wrote."""
-        inputs = {
-            split: [InputFile(**each) for each in files]
-            for split, files in value["inputs"].items()
-        }
-        return cls(settings=Settings(**value["settings"]), inputs=inputs)
-
-    def differences(self, other: Self) -> list[str]:
-        """Return in words how another plan differs from this one."""
-        found = self.settings.differences(other.settings)
+    def refuse_other(self, other: Self, output: Path) -> None:
+        """Raise a UsageError if another job made or began the folder."""
+        found = other.settings.differences(self.settings)
         for split in sorted(self.inputs.keys() | other.inputs.keys()):
-            mine, others = self.inputs.get(split, []), other.inputs.get(split, [])
-            if len(mine) != len(others):
-                found.append(f"{split} had {len(mine)} files and has {len(others)}")
+            new, old = self.inputs.get(split, []), other.inputs.get(split, [])
+            if len(new) != len(old):
+                found.append(f"{split} had {len(old)} files and has {len(new)}")
             found += [
-                f"{new.path} is not the text that {old.path} was"
-                for old, new in zip(mine, others, strict=False)
-                if old.sha256 != new.sha256
+                f"{mine.path} is not the text that {others.path} was"
+                for mine, others in zip(new, old, strict=False)
+                if mine.sha256 != others.sha256
             ]
-        return found
+        if found:
+            raise UsageError(
+                f"{output} was made otherwise: {'; '.join(found)}",
+                fix="name another folder, or add --force to replace what this one holds",
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
-    """A shard that is whole on disk, and what went into it."""
+class ShardRecord:
+    """A shard that is complete on disk, and what went into it."""
 
     shard: Shard
     counts: Counts
     blocks: int
-    """Blocks of the input that went into it."""
-    text_sha256: dict[str, str] = field(default_factory=dict)
+    """Blocks of the input that went into it: where to resume."""
+    text_sha256: dict[str, str]
 
 
-class Unfinished:
-    """The folder of an unfinished run."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """How far a run has come after its first pass."""
 
-    def __init__(self, output: Path) -> None:
-        self.output = output
-        self.path = output / UNFINISHED_FOLDER
-        self.duplicates = self.path / "duplicates"
+    job: Job
+    pairs: dict[SplitName, int]
+    """Pairs of each split."""
+    records: dict[SplitName, list[ShardRecord]] = field(default_factory=dict)
+    """Shards of each split."""
 
-    def begin(self, plan: Plan) -> None:
-        """Note what the run is to do, before it does anything."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_json(self.path / "plan.json", asdict(plan))
+    def save(self, output: Path) -> None:
+        """Write the state into a data folder."""
+        write_json(output / UNFINISHED_FOLDER / STATE_FILE, asdict(self))
 
-    def plan(self) -> Plan | None:
-        """Return what an interrupted run was to do, if its first pass is over."""
-        if self.pairs() is None:
-            return None
-        return Plan.from_dict(json.loads((self.path / "plan.json").read_bytes()))
+    @classmethod
+    def load(cls, output: Path) -> Self | None:
+        """Return the state of an interrupted run, if its first pass was done."""
+        path = output / UNFINISHED_FOLDER / STATE_FILE
+        return from_dict(cls, json.loads(path.read_bytes())) if path.is_file() else None
 
-    def note_pairs(self, pairs: dict[SplitName, int]) -> None:
-        """Note how many pairs each split has: the first pass is over."""
-        write_json(self.path / "pairs.json", pairs)
 
-    def pairs(self) -> dict[SplitName, int] | None:
-        """Return how many pairs each split has, if the first pass is over."""
-        path = self.path / "pairs.json"
-        return json.loads(path.read_bytes()) if path.is_file() else None
+def duplicates_file(output: Path) -> Path:
+    """Return the file that says which training pairs repeat an earlier one."""
+    return output / UNFINISHED_FOLDER / "duplicates"
 
-    def dropped(self, shard: str) -> Path:
-        """Return where the pairs that were dropped beside a shard are listed."""
-        return self.path / f"{shard}.tsv"
 
-    def note_shard(self, record: Record) -> None:
-        """Note that a shard is whole on disk."""
-        write_json(self.path / f"{record.shard.name}.json", asdict(record))
+def dropped_file(output: Path, shard: str) -> Path:
+    """Return the file that lists the pairs dropped from a shard."""
+    return output / UNFINISHED_FOLDER / f"{shard}.tsv"
 
-    def shard(self, name: str) -> Record | None:
-        """Return the record of a shard, if it is whole on disk."""
-        path = self.path / f"{name}.json"
-        needed = path, self.output / f"{name}.bin", self.output / f"{name}.idx"
-        if not all(each.is_file() for each in needed):
-            return None
-        value = json.loads(path.read_bytes())
-        return Record(
-            shard=Shard(**value["shard"]),
-            counts=Counts.from_dict(value["counts"]),
-            blocks=value["blocks"],
-            text_sha256=value["text_sha256"],
-        )
 
-    def write_dropped(self, path: Path, shards: list[Shard]) -> None:
-        """Put the lists of dropped pairs together."""
-        with write_whole(path) as file:
-            file.write(("\t".join(DROPPED_COLUMNS) + "\n").encode())
-            for shard in shards:
-                with self.dropped(shard.name).open("rb") as part:
-                    shutil.copyfileobj(part, file)
-
-    def end(self) -> None:
-        """Remove the folder: the manifest says the rest."""
-        shutil.rmtree(self.path, ignore_errors=True)
+def write_dropped(path: Path, output: Path, shards: list[Shard]) -> None:
+    """Concatenate the lists of dropped pairs."""
+    with write_whole(path) as file:
+        file.write(("\t".join(DROPPED_COLUMNS) + "\n").encode())
+        for shard in shards:
+            with dropped_file(output, shard.name).open("rb") as part:
+                shutil.copyfileobj(part, file)
 
 
 def clear(output: Path) -> None:
@@ -140,10 +113,12 @@ def clear(output: Path) -> None:
 
 def refuse_foreign(output: Path) -> None:
     """Raise a UsageError if the folder holds what preprocess did not make."""
-    if output.exists() and not output.is_dir():
+    if not output.exists():
+        return
+    if not output.is_dir():
         raise UsageError(f"{output} is a file, and a folder is wanted", fix="name another")
-    made = (output / MANIFEST_FILE).exists() or (output / UNFINISHED_FOLDER).exists()
-    if output.exists() and not made and any(each.name != SPOOL for each in output.iterdir()):
+    names = {each.name for each in output.iterdir()} - {SPOOL}
+    if names and not names & {MANIFEST_FILE, UNFINISHED_FOLDER}:
         raise UsageError(
             f"{output} holds other things, and no data of aiayn", fix="name an empty folder"
         )

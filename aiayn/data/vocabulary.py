@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from io import BytesIO
-from typing import Self
+from typing import Any, Self
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
@@ -21,7 +21,7 @@ BYTES = range(3, 259)
 """The ids that spell a single byte, in every vocabulary but that of whole words."""
 
 SPACE = "\u2581"
-"""What SentencePiece writes for a space; in a text of its own it would come back as one."""
+"""What SentencePiece writes for a space; in the text itself it would be decoded as one."""
 RESERVED = "\u2585"
 """A line with this character is one that SentencePiece does not learn from."""
 ESCAPE = "\ue581"
@@ -50,7 +50,8 @@ class Vocabulary:
         self._processor = SentencePieceProcessor()
         self._processor.load_from_serialized_proto(model_bytes)
 
-    def __reduce__(self) -> tuple[type[Self], tuple[bytes, Subword]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        # A SentencePieceProcessor cannot be pickled; its bytes can.
         return type(self), (self.model_bytes, self.kind)
 
     def __len__(self) -> int:
@@ -80,7 +81,7 @@ class Vocabulary:
 
     @cached_property
     def _word_ids(self) -> dict[str, int]:
-        """Words by name: SentencePiece itself would merge unknown neighbours into one."""
+        """Words by name: SentencePiece itself would merge unknown neighbors into one."""
         return {self._piece(i).removeprefix(SPACE): i for i in range(UNK + 1, len(self))}
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -152,7 +153,7 @@ def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
 
 
 def _learnable(line: str, kind: Subword) -> str:
-    # SentencePiece parts words at spaces only, and we part them at any white space.
+    # SentencePiece splits words at spaces only, and we split at any white space.
     return _escape(" ".join(line.split()) if kind == "word" else line)
 
 

@@ -1,4 +1,4 @@
-"""Work shared among processes, with results in the order of the work."""
+"""Work shared among processes, with results in the order of the items."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from aiayn.errors import Stopped
 
 AHEAD = 4
-"""Pieces of work a process that wait or are under way; they bound the memory."""
+"""Items a process that wait or are in progress; they bound the memory."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ def count_cores() -> int:
 
 
 class Workers:
-    """Processes that do one thing again and again, until they are closed."""
+    """Processes that apply one function to many items, until they are closed."""
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class Workers:
         *,
         start: Literal["spawn", "fork"] = "spawn",
     ) -> None:
-        """Start processes when the first work comes.
+        """Start processes when the first item comes.
 
         Args:
-            function: What they do.
-            count: How many they are.
-            start: Those that are spawned begin anew and get a copy of the function. Those that
-                are forked share the memory of this process, and start in a moment; their
-                function must not need what another thread of this process may hold.
+            function: What they apply.
+            count: How many there are.
+            start: Spawned processes start from scratch and get a copy of the function. Forked
+                ones share the memory of this process, and start at once; their function must
+                not need a lock that another thread of this process may hold.
         """
         self.count = count
         self.pool = ProcessPoolExecutor(
@@ -53,7 +53,7 @@ class Workers:
         )
 
     def map(self, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield what becomes of each item, in order."""
+        """Yield the result of each item, in order."""
         waiting: deque[Future[Any]] = deque()
         try:
             for item in items:
@@ -64,15 +64,15 @@ class Workers:
                 yield waiting.popleft().result()
         except BrokenProcessPool:
             raise Stopped(
-                "a worker process was killed, perhaps for want of memory",
-                fix="run the same command again to go on; with fewer, if memory is short",
+                "a worker process was killed, perhaps because memory ran out",
+                fix="run the same command again to resume; with fewer, if memory is short",
             ) from None
         finally:
             for future in waiting:
                 future.cancel()
 
     def close(self) -> None:
-        """End the processes, each after what it is doing."""
+        """End the processes, each after its current item."""
         self.pool.shutdown(cancel_futures=True)
 
 
@@ -88,7 +88,7 @@ def map_in_order(
 
 
 class _Worker:
-    """What a worker process knows: its part of the work comes without the function."""
+    """The function of a worker process, which gets it once and not with every item."""
 
     function: Callable[[Any], Any]
 

@@ -5,7 +5,7 @@ by a switch, and no search can choose what is not in the vocabulary.
 """
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 import ctranslate2
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from aiayn import __version__
 from aiayn.checkpoint import ModelFile
+from aiayn.config import Activation
 from aiayn.data.atomic import write_bytes
 from aiayn.data.codec import Codec
 from aiayn.data.vocabulary import EOS, PAD, SPACE, UNK, Vocabulary
@@ -25,10 +26,6 @@ from aiayn.model.transformer import Embedding, Transformer
 
 POSITIONS = 2048
 """Rows of a table of sinusoids: CTranslate2 will take no longer sentence."""
-ACTIVATIONS = {
-    "relu": ctranslate2.specs.Activation.RELU,
-    "swish": ctranslate2.specs.Activation.SWISH,
-}
 VOCABULARY_FOLDER = "vocab"
 
 
@@ -52,7 +49,7 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     """Return the model as CTranslate2 describes one."""
     c = model.config
     sizes = {"num_layers": c.layers, "num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
-    kind = {"pre_norm": False, "activation": ACTIVATIONS[c.activation]}
+    kind = {"pre_norm": False, "activation": _activation(c.activation)}
     encoder = ctranslate2.specs.TransformerEncoderSpec(**sizes, **kind)
     decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind)
     _set_input(encoder, encoder.embeddings[0], model.source_embedding, model.source_positions)
@@ -75,6 +72,16 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     whole.config.add_source_eos = True
     whole.config.layer_norm_epsilon = c.norm_epsilon
     return whole
+
+
+def _activation(name: Activation) -> Any:
+    match name:
+        case "relu":
+            return ctranslate2.specs.Activation.RELU
+        case "swish":
+            return ctranslate2.specs.Activation.SWISH
+        case _:
+            assert_never(name)
 
 
 def _tokens(vocabulary: Vocabulary) -> list[str]:

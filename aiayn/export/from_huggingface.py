@@ -7,7 +7,7 @@ import json
 import math
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 from safetensors import SafetensorError
@@ -19,8 +19,8 @@ from aiayn.checkpoint import ModelFile, build_model
 from aiayn.config import Activation, Config, DecodeConfig, ModelConfig, Tie
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
+from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
-from aiayn.data.tabled import TabledVocabulary
 from aiayn.data.vocabulary import PAD
 from aiayn.errors import DataError, UsageError
 from aiayn.export import marian
@@ -34,7 +34,11 @@ WANTED = {
 """What a setting of config.json has to be, if it is there."""
 ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
 """What is one setting for encoder and decoder in our models."""
-ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu": "swish"}
+ACTIVATIONS: dict[str, Activation] = {
+    **{marian.activation_name(each): each for each in get_args(Activation)},
+    "silu": "swish",
+}
+"""Our activation for each name of theirs; silu is their other name of swish."""
 MARKS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 """The pieces of our first three ids, as MarianTokenizer calls them unless it is told."""
 
@@ -197,8 +201,8 @@ def _codec(folder: Path, source: Ids, target: Ids) -> Codec:
     # Others, such as groups of languages, have no place in our settings, and no use.
     first, _, second = languages.partition("-") if LANGUAGES.fullmatch(languages) else ("",) * 3
     return Codec(
-        TabledVocabulary(models[0], kind, source.table),
-        TabledVocabulary(models[1], kind, target.table),
+        MarianVocabulary(models[0], kind, source.table),
+        MarianVocabulary(models[1], kind, target.table),
         CodecSettings(subword=kind, source_language=first, target_language=second),
     )
 

@@ -7,10 +7,12 @@ epsilon. And its ids are other ids, but ids are only names.
 
 import re
 from collections.abc import Iterator
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
 
+from aiayn.config import Activation
 from aiayn.model.layers import DecoderLayer, EncoderLayer
 from aiayn.model.transformer import Transformer
 
@@ -59,6 +61,15 @@ def their_name(name: str) -> str:
         return f"{NAMES[module]}.{kind}"
     theirs = NAMES[module.replace(number[0], ".N.", 1)]
     return f"{theirs.replace('.N.', number[0])}.{kind}"
+
+
+def activation_name(activation: Activation) -> str:
+    """Return what an activation is called in config.json."""
+    match activation:
+        case "relu" | "swish":
+            return activation
+        case _:
+            assert_never(activation)
 
 
 def sines_first(d_model: int) -> Tensor:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from aiayn.checkpoint import ModelFile, has_current_average, list_steps, save_model
-from aiayn.config import Config, differences, parse_interval
+from aiayn.config import Config, parse_interval
+from aiayn.config_file import differences
 from aiayn.data.batch import collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus

@@ -27,8 +27,9 @@ from aiayn.checkpoint import (
     save_model,
     step_path,
 )
-from aiayn.config import Config, differences, parse_keep, read_yaml, to_yaml
-from aiayn.data.atomic import alone, write_bytes, write_json
+from aiayn.config import Config, parse_keep
+from aiayn.config_file import differences, read_yaml, to_yaml
+from aiayn.data.atomic import lock_folder, write_bytes, write_json
 from aiayn.data.folder import DataFolder
 from aiayn.errors import DataError, UsageError
 from aiayn.training.state import require_whole
@@ -60,7 +61,7 @@ class RunFolder:
         """Keep other runs out of the folder; one that was told to stop may still be saving."""
         if self.path.is_file():
             raise UsageError(f"{self.path} is a file", fix="choose another folder with -o")
-        with alone(self.path, patience=SECONDS_TO_LEAVE):
+        with lock_folder(self.path, patience=SECONDS_TO_LEAVE):
             yield
 
     def begin(self, config: Config, data: DataFolder) -> None:

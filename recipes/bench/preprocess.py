@@ -25,10 +25,12 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from aiayn.data.codec import Codec
-from aiayn.data.encode import Encoder, Filters
+from aiayn.data.encode import Encoder
+from aiayn.data.folder import UNFINISHED_FOLDER
 from aiayn.data.inputs import PAIRS_PER_BLOCK, ParallelText
 from aiayn.data.second_pass import encode_split
-from aiayn.data.unfinished import Unfinished
+from aiayn.data.settings import Settings
+from aiayn.data.unfinished import Job, State
 
 AIAYN = [sys.executable, "-m", "aiayn"]
 POLL_SECONDS = 0.05
@@ -109,17 +111,12 @@ def print_ratios(seconds: dict[str, list[float]]) -> None:
 
 def encode_and_write(codec: Codec, text: ParallelText, pairs: int, workers: int) -> None:
     with tempfile.TemporaryDirectory() as name:
-        unfinished = Unfinished(Path(name))
-        unfinished.path.mkdir()
-        encode_split(
-            "train",
-            [text],
-            Encoder(codec, Filters(max_length=256)),
-            unfinished,
-            shard_size=64_000_000,
-            workers=workers,
-            total=pairs,
-        )
+        output = Path(name)
+        (output / UNFINISHED_FOLDER).mkdir()
+        job = Job(settings=Settings(), inputs={})
+        state = State(job=job, pairs={"train": pairs})
+        encoder = Encoder(codec, max_length=256)
+        encode_split("train", [text], encoder, output, state, workers=workers)
 
 
 def sentencepiece_alone(codec: Codec, text: ParallelText, processes: int) -> None:

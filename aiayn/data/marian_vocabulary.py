@@ -1,4 +1,4 @@
-"""A vocabulary of Marian: SentencePiece finds the pieces, and a table gives them their ids.
+"""Vocabularies of Marian models: SentencePiece finds pieces, and a table gives them ids.
 
 Source and target may have a SentencePiece model each and still share one table, and so one
 embedding. A line may open with the language to translate to, as in `>>fra<< It rains.`
@@ -7,23 +7,23 @@ embedding. A line may open with the language to translate to, as in `>>fra<< It 
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 from aiayn.data.settings import Subword
 from aiayn.data.vocabulary import EOS, PAD, SPACE, UNK, Vocabulary
 
 LANGUAGE = re.compile(r">>.*?<<")
-"""What a line may open with; it is one piece, which SentencePiece does not see."""
+"""The target language at the start of a line: one piece, which SentencePiece never sees."""
 
 
-class TabledVocabulary(Vocabulary):
+class MarianVocabulary(Vocabulary):
     """A SentencePiece model, and a table with the piece of each id."""
 
     def __init__(self, model_bytes: bytes, kind: Subword, table: tuple[str, ...]) -> None:
         super().__init__(model_bytes, kind)
         self.table: tuple[str, ...] = table
 
-    def __reduce__(self) -> tuple[type[Self], tuple[bytes, Subword, tuple[str, ...]]]:  # type: ignore[override]  # one more argument than the plain kind
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         return type(self), (self.model_bytes, self.kind, self.table)
 
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ class TabledVocabulary(Vocabulary):
     def _segment(self, text: str) -> list[str]:
         language = LANGUAGE.match(text)
         start = language.end() if language else 0
-        # Pieces and not ids: what this model does not know may still stand in the table.
+        # Pieces and not ids: the table may hold pieces that this model does not know.
         pieces: list[str] = self._processor.encode(text[start:], out_type=str)
         return [language[0], *pieces] if language else pieces
 

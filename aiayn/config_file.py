@@ -1,0 +1,209 @@
+"""Settings from YAML files and from the command line, and back into YAML.
+
+Precedence: preset < YAML file < `section.key=value` on the command line. Values are read by the
+type that the field declares, because YAML itself takes `1e-9` for a string.
+"""
+
+import ast
+import difflib
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
+
+from aiayn.config import Config, Section
+from aiayn.errors import UsageError
+
+SIMILARITY = 0.5
+"""How alike two names must be for one to be offered in place of the other."""
+
+
+def settings_of(config: Config) -> dict[str, dict[str, Any]]:
+    """Return the settings as nested dicts of plain values."""
+    return asdict(config)
+
+
+def from_settings(settings: dict[str, dict[str, Any]]) -> Config:
+    """Return the configuration that `settings_of` described."""
+    triples = [(s, k, str(v)) for s, values in settings.items() for k, v in values.items()]
+    return change(Config(), triples, origin="the model file")
+
+
+def to_yaml(config: Config, *, documented: bool = False) -> str:
+    """Return the complete configuration as YAML; reading it gives an equal one."""
+    text = yaml.safe_dump(settings_of(config), sort_keys=False)
+    if not documented:
+        return text
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            meaning = documentation(type(getattr(config, line.removesuffix(":"))))
+        else:
+            lines.append(f"  # {meaning[line.split(':')[0].strip()]}")
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def documentation(section: type[Section]) -> dict[str, str]:
+    """Return what each setting of a section means: the string below its declaration."""
+    (declaration,) = ast.parse(inspect.getsource(section)).body
+    assert isinstance(declaration, ast.ClassDef)
+    found = {}
+    for field_node, text_node in pairwise(declaration.body):
+        match field_node, text_node:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
+                found[name] = " ".join(text.split())
+    return found
+
+
+def read_yaml(path: Path, base: Config) -> Config:
+    """Return `base` with the settings of a YAML file put on top."""
+    try:
+        # Nodes rather than values: they know their line, and keep a number as it was written.
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except FileNotFoundError:
+        raise UsageError(f"{path} does not exist", fix="check the path of --config") from None
+    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as problem:
+        reason = " ".join(str(problem).split())
+        raise UsageError(f"{path} is not YAML: {reason}", fix="fix the file") from None
+    config = base
+    for section_node, values_node in _entries(root, path):
+        _require_section(section_node.value, _origin(path, section_node))
+        for key_node, value_node in _entries(values_node, path):
+            if not isinstance(value_node, yaml.ScalarNode):
+                raise _wrong_shape(path, value_node, wanted="one value")
+            triple = (section_node.value, key_node.value, value_node.value)
+            config = change(config, [triple], origin=_origin(path, key_node))
+    return config
+
+
+def apply_overrides(config: Config, assignments: Iterable[str]) -> Config:
+    """Return the configuration with `section.key=value` assignments put on top."""
+    for assignment in assignments:
+        match = re.fullmatch(r"([^.=]+)\.([^.=]+)=(.*)", assignment)
+        if match is None:
+            key, equals, _ = assignment.partition("=")
+            owners = [name for name in all_settings() if name.endswith(f".{key}")]
+            raise UsageError(
+                f"{assignment!r} is not a setting",
+                fix=f"did you mean {owners[0].split('.')[0]}.{assignment}?"
+                if owners and equals
+                else "write section.key=value, for example optim.warmup=8000",
+            )
+        section, key, value = match.groups()
+        config = change(config, [(section, key, value)], origin="the command line")
+    return config
+
+
+def change(config: Config, triples: Iterable[tuple[str, str, str]], *, origin: str) -> Config:
+    """Return the configuration with (section, key, value as text) triples put on top."""
+    for section, key, text in triples:
+        _require_section(section, origin)
+        part: Section = getattr(config, section)
+        kinds = get_type_hints(type(part))
+        if key not in kinds:
+            # A name in the same section first: train.step is train.steps, not optim.beta2.
+            near = nearest(key, kinds)
+            near = f"{section}.{near}" if near else nearest(f"{section}.{key}", all_settings())
+            fix = f"did you mean {near}?" if near else f"known are {', '.join(all_settings())}"
+            raise UsageError(f"{origin}: there is no setting {section}.{key}", fix=fix)
+        value = _parse(text, kinds[key], name=f"{section}.{key}", origin=origin)
+        try:
+            changed: dict[str, Any] = {section: replace(part, **{key: value})}
+        except UsageError as problem:
+            raise UsageError(f"{origin}: {problem.message}", fix=problem.fix) from None
+        config = replace(config, **changed)
+    return config
+
+
+def differences(old: Config, new: Config) -> list[str]:
+    """Return `optim.warmup: 4000 -> 8000` for each setting that differs."""
+    before, after = settings_of(old), settings_of(new)
+    return [
+        f"{section}.{key}: {before[section][key]} -> {value}"
+        for section, values in after.items()
+        for key, value in values.items()
+        if before[section][key] != value
+    ]
+
+
+def all_settings() -> list[str]:
+    """Return the name of every setting, such as `optim.warmup`."""
+    return [f"{section}.{key}" for section, x in asdict(Config()).items() for key in x]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is most like this one; empty if none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), 1, SIMILARITY)), "")
+
+
+def did_you_mean(name: str, known: Mapping[str, str]) -> str:
+    """Return how to fix a name: the nearest known one, or all of them.
+
+    Args:
+        name: What was written.
+        known: What may be written, and the name that it stands for.
+    """
+    if near := nearest(name, known):
+        return f"did you mean {known[near]}?"
+    return f"known are {', '.join(dict.fromkeys(known.values()))}"
+
+
+def _parse(text: str, kind: Any, *, name: str, origin: str) -> Any:
+    """Read a value by its declared type."""
+    text = text.strip()
+    try:
+        if get_origin(kind) is Literal:
+            wanted = " or ".join(get_args(kind))
+            return {choice: choice for choice in get_args(kind)}[text]
+        if kind is bool:
+            wanted = "true or false"
+            return {"true": True, "false": False}[text.lower()]
+        wanted = {int: "a whole number", float: "a number", str: "text"}[kind]
+        return kind(text)
+    except (KeyError, ValueError):
+        raise UsageError(
+            f"{origin}: {name} is {text!r}, and {wanted} is wanted",
+            fix=f"set {name} to {wanted}",
+        ) from None
+
+
+def _require_section(name: str, origin: str) -> None:
+    known = {field.name: field.name for field in fields(Config)}
+    if name not in known:
+        fix = did_you_mean(name, known)
+        raise UsageError(f"{origin}: there is no section {name!r}", fix=fix)
+
+
+def _entries(node: yaml.Node | None, path: Path) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    """Return the keys and values of a YAML mapping; an empty file is an empty mapping."""
+    if node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~")):
+        return []
+    if not isinstance(node, yaml.MappingNode):
+        raise _wrong_shape(path, node, wanted="`key: value` lines")
+    lines: dict[str, int] = {}
+    for key, _ in node.value:
+        name = str(key.value)
+        if name in lines:
+            raise UsageError(
+                f"{_origin(path, key)}: {name} is there already, in line {lines[name]}",
+                fix="delete one of them",
+            )
+        lines[name] = key.start_mark.line + 1
+    return list(node.value)
+
+
+def _wrong_shape(path: Path, node: yaml.Node, *, wanted: str) -> UsageError:
+    return UsageError(
+        f"{_origin(path, node)}: {wanted} expected",
+        fix="write sections with settings, as `aiayn info --preset base --yaml` prints them",
+    )
+
+
+def _origin(path: Path, node: yaml.Node) -> str:
+    return f"{path}, line {node.start_mark.line + 1}"
