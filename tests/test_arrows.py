@@ -11,7 +11,19 @@ import aiayn
 ROOT = Path(aiayn.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-RUNNING = {"checkpoint", "model", "data", "config", "errors", "console", "device", "presets"}
+RUNNING = {
+    "checkpoint",
+    "config",
+    "console",
+    "data",
+    "device",
+    "distributed",
+    "errors",
+    "model",
+    "presets",
+    "run_folder",
+    "signals",
+}
 
 # What each part of the package may import besides itself.
 MAY_IMPORT = {
@@ -20,11 +32,16 @@ MAY_IMPORT = {
     "config": {"errors"},
     "presets": {"config", "errors"},
     "device": {"config", "errors"},
+    "distributed": {"device", "errors"},
+    "signals": {"errors"},
     "model": {"config", "errors"},
-    "data": {"config", "errors", "console"},
+    "data": {"config", "errors", "console", "signals"},
     # A model file carries its vocabulary, and is written whole or not at all.
     "checkpoint": {"model", "config", "errors", "data.codec", "data.atomic", "device"},
-    "training": RUNNING,
+    "run_folder": {"checkpoint", "config", "console", "data", "errors"},
+    # Held-out text is translated and scored as `generate` and `score` do it.
+    "validation": {"data", "device", "distributed", "generation", "model", "config", "scoring"},
+    "training": RUNNING | {"validation"},
     "generation": RUNNING,
     "scoring": {"errors", "data.trees"},
     "sample": {"data", "errors", "console"},

@@ -151,14 +151,14 @@ def generate(
     options.check()
     from aiayn.checkpoint import find_model
     from aiayn.device import share_cores
+    from aiayn.distributed import join_process_group
     from aiayn.generation.pipeline import translate_together
     from aiayn.generation.prepare import load_models
     from aiayn.generation.translate import Translator
-    from aiayn.training.ranks import join_ranks
 
     paths = [find_model(model) for model in models]
-    with join_ranks(device) as ranks:
-        files, networks = load_models(paths, ranks.device, precision)
+    with join_process_group(device) as group:
+        files, networks = load_models(paths, group.device, precision)
         decode = files[0].config.decode
         translator = Translator(
             networks,
@@ -166,12 +166,12 @@ def generate(
             options.search(decode),
             decode.extra_length if extra_length is None else extra_length,
             batch_tokens,
-            workers=share_cores(ranks.device, threads),
+            workers=share_cores(group.device, threads),
             longest=decode.longest,
             aligns=align,
         )
-        work = partial(translate_together, translator, company=ranks)
-        if not ranks.first:
+        work = partial(translate_together, translator, group=group)
+        if not group.is_first:
             for _ in work((), report=lambda lines: None):
                 pass  # the first process writes
             return

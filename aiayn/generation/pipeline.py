@@ -1,37 +1,14 @@
-"""From lines to translations, alone or in company, and what was special about them."""
+"""From lines to translations, in one process or several, and what was special about them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from aiayn.data.text import STDIN, decode_line, read_raw_lines
+from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
 from aiayn.generation.translate import Line, Translation, Translator, windows
-
-Item = TypeVar("Item")
-
-
-class Company(Protocol):
-    """The processes that share the work; the first of them reads and writes."""
-
-    @property
-    def world(self) -> int:
-        """How many they are."""
-
-    @property
-    def first(self) -> bool:
-        """Whether this is the first process."""
-
-    def tell(self, value: Item) -> Item:
-        """Return the value that the first process has."""
-
-    def share(self, items: list[Item]) -> list[tuple[int, Item]]:
-        """Return this process's items with their numbers among all."""
-
-    def gather(self, items: list[Item], total: int) -> list[Item]:
-        """Put together what each process made of its share."""
 
 
 def read_input(path: Path, prefixes: Path | None) -> Iterator[Line]:
@@ -53,32 +30,32 @@ def read_input(path: Path, prefixes: Path | None) -> Iterator[Line]:
 def translate_together(
     translator: Translator,
     lines: Iterable[Line],
-    company: Company,
+    group: ProcessGroup,
     report: Callable[[int], None],
 ) -> Iterator[tuple[Line, Translation]]:
     """Yield each line with its translation, in order; every process has to go through them."""
-    source = windows(lines if company.first else (), translator.window * company.world)
-    alone = company.world == 1
-    while window := _next_window(source, company):
-        own = [line for _, line in company.share(window)]
+    source = windows(lines if group.is_first else (), translator.window * group.world_size)
+    alone = group.world_size == 1
+    while window := _next_window(source, group):
+        own = [line for _, line in group.share(window)]
         found = (
             translator.translate_window(own, report)
             if alone
             else translator.translate_window(own)
         )
-        yield from zip(window, company.gather(found, len(window)), strict=True)
+        yield from zip(window, group.gather(found, len(window)), strict=True)
         if not alone:
             report(len(window))
 
 
-def _next_window(source: Iterator[list[Line]], company: Company) -> list[Line]:
+def _next_window(source: Iterator[list[Line]], group: ProcessGroup) -> list[Line]:
     """Return the lines that come next; if they cannot be read, the others may end."""
     try:
         window = next(source, [])
     except (DataError, UsageError, OSError):
-        company.tell([])
+        group.broadcast([])
         raise
-    return company.tell(window)
+    return group.broadcast(window)
 
 
 def oddities(line: Line, translation: Translation) -> Counter[str]:

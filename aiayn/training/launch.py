@@ -11,7 +11,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from aiayn.data.workers import count_cores
-from aiayn.errors import Interrupted, Killed, Stopped
+from aiayn.errors import Interrupted, ProcessKilled, Stopped
 from aiayn.training.stop import outlives_terminal
 
 SECONDS_TO_SAVE = 600
@@ -42,7 +42,7 @@ def launch(processes: int, arguments: list[str]) -> int:
         codes = {rank: failure.exitcode for rank, failure in problem.failures.items()}
         for rank, code in codes.items():
             if code < 0:
-                raise Killed(
+                raise ProcessKilled(
                     f"process {rank} was ended by {signal.Signals(-code).name}",
                     fix="if memory ran out, lower batch.micro_tokens or --nproc; the same"
                     " command goes on from what was saved last",

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from aiayn.data.batch import Batch
 from aiayn.device import autocast, free_memory, is_out_of_memory, seed_dropout, sum_type
+from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
 from aiayn.model.transformer import Transformer
 from aiayn.training.feed import Update
 from aiayn.training.loss import Loss, project_and_compare
-from aiayn.training.ranks import Ranks
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import TrainState
 
@@ -24,7 +24,9 @@ class Piece(NamedTuple):
     batch: Batch
 
 
-def run_update(state: TrainState, update: Update, ranks: Ranks, dtype: torch.dtype) -> Tensor:
+def run_update(
+    state: TrainState, update: Update, group: ProcessGroup, dtype: torch.dtype
+) -> Tensor:
     """Let the model learn from one update.
 
     Returns:
@@ -33,7 +35,7 @@ def run_update(state: TrainState, update: Update, ranks: Ranks, dtype: torch.dty
     """
     pieces = [Piece(str(number), batch) for number, batch in update.micro]
     losses = add_gradients(state, pieces, dtype)
-    norm = state.gradients.finish(ranks, update.target_tokens)
+    norm = state.gradients.finish(group, update.target_tokens)
     norm /= state.scaler.scale(torch.ones_like(norm))  # asking for the number would wait for it
     take_step(state)
     return torch.cat([losses, norm[None]])
