@@ -21,12 +21,12 @@ from aiayn.device import allow_tf32, choose_precision, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
 from aiayn.errors import DataError, Diverged, UsageError
 from aiayn.model.transformer import Transformer
+from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
 from aiayn.training.feed import Update, prepared_ahead, updates_from
 from aiayn.training.report import Measured, Report, Watch
 from aiayn.training.run import RunFolder
 from aiayn.training.state import TrainState, fresh_state
-from aiayn.training.stop import GO_ON, StopRequest, stop_on_signals, stopped
 from aiayn.training.update import Piece, add_gradients, current_rate, run_update
 from aiayn.training.validate import Score, Validation, validation_loss
 
@@ -86,7 +86,7 @@ def train(
     run = RunFolder(run_path)
     with (
         join_process_group(device) as group,
-        stop_on_signals(seconds) as stop,
+        request_on_signals(seconds) as stop,
         ExitStack() as folder,
     ):
         group.on_first_rank(lambda: folder.enter_context(run.claimed()))
@@ -252,9 +252,9 @@ def loop(t: Training) -> None:
             validate(t)
         last = last or out_of_patience(t)
         reason, due = t.group.max(t.stop.reason), last or checkpoint_due(t)
-        if due or reason != GO_ON:
+        if due or reason != CONTINUE:
             save(t, keep=due)
-        if reason != GO_ON and not last:
+        if reason != CONTINUE and not last:
             raise stopped(reason, place.step)
     updates.close()
 
