@@ -1,15 +1,15 @@
-"""Errors that a user can act on: what was found, what was wanted, and the way out.
+"""Errors that a user can act on: what was found, what was wanted, and how to fix it.
 
 AiaynError
 |-- UsageError        2  an option, a setting or a folder that does not fit
 |-- DataError         3  a file whose content does not fit
 |-- MemoryTooSmall    4  one sentence does not fit
-|-- Diverged          5  the loss or a gradient is not a number
+|-- Diverged          5  the loss or a gradient is not finite
 |-- OutsideBand       6  a score outside the band asked for
-|-- Lost             69  another process of the run has gone
+|-- ProcessLost      69  another process of the run has died
 |-- Stopped          75  stopped by a signal or a time limit, everything saved
 |-- Interrupted     130  stopped by Ctrl-C, everything saved
-`-- Killed          137  a process of the run was killed
+`-- ProcessKilled   137  a process of the run was killed
 
 Exit code 0 is done and 1 is a bug: anything that is not an AiaynError.
 """
@@ -18,7 +18,7 @@ from typing import ClassVar
 
 
 class AiaynError(Exception):
-    """A sentence that says what is wrong, and one that says what to do about it."""
+    """What is wrong, and what to do about it."""
 
     exit_code: ClassVar[int] = 1
 
@@ -58,25 +58,25 @@ class OutsideBand(AiaynError):
     exit_code = 6
 
 
-class Lost(AiaynError):
-    """Another process of the run has gone, and this one cannot go on without it."""
+class ProcessLost(AiaynError):
+    """Another process of the run has died, and this one cannot continue without it."""
 
     exit_code = 69
 
 
-class Killed(AiaynError):
+class ProcessKilled(AiaynError):
     """A process of the run was killed, as the system does when memory runs out."""
 
     exit_code = 137
 
 
 class Stopped(AiaynError):
-    """Stopped early with everything saved; the same command goes on from there."""
+    """Stopped early with everything saved; the same command resumes."""
 
     exit_code = 75
 
 
 class Interrupted(Stopped):
-    """Ctrl-C with everything saved; the same command goes on from there."""
+    """Ctrl-C with everything saved; the same command resumes."""
 
     exit_code = 130

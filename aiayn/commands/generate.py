@@ -259,14 +259,14 @@ def generate(options: GenerateOptions) -> None:
     options.check()
     from aiayn.checkpoint import find_model
     from aiayn.device import share_cores
+    from aiayn.distributed import join_process_group
     from aiayn.generation.prepare import load_models
     from aiayn.generation.streaming import translate_lines
     from aiayn.generation.translator import Translator
-    from aiayn.training.ranks import join_ranks
 
     paths = [find_model(model) for model in options.models]
-    with join_ranks(options.device) as ranks:
-        files, networks = load_models(paths, ranks.device, options.precision)
+    with join_process_group(options.device) as group:
+        files, networks = load_models(paths, group.device, options.precision)
         decode = files[0].config.decode
         extra = decode.extra_length if options.extra_length is None else options.extra_length
         translator = Translator(
@@ -275,12 +275,12 @@ def generate(options: GenerateOptions) -> None:
             options.search(decode),
             extra,
             options.batch_tokens,
-            workers=share_cores(ranks.device, options.threads),
+            workers=share_cores(group.device, options.threads),
             longest=decode.longest,
             aligns=options.align,
         )
-        work = partial(translate_lines, translator, ranks=ranks)
-        if not ranks.first:
+        work = partial(translate_lines, translator, group=group)
+        if not group.is_first:
             for _ in work((), report=lambda lines: None):
                 pass  # the first process writes
             return

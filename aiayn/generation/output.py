@@ -3,21 +3,20 @@
 import hashlib
 import json
 import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal, NamedTuple
 
 from aiayn import console
 from aiayn.data.atomic import TEMPORARY, sync, write_json
-from aiayn.errors import DataError, Interrupted, Stopped
+from aiayn.errors import DataError, Stopped
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Output, Translation
+from aiayn.signals import RESUME, raise_on_signals, signals_ignored
 
 Format = Literal["text", "tsv", "jsonl"]
 
@@ -228,25 +227,17 @@ def open_output(
         console.say(f"going on after line {file.lines:,} of {path}")
     elif file.other:
         console.say(f"beginning anew: what was left of {path} has another {file.other[0]}")
-    before = signal.signal(signal.SIGTERM, _stop)
     try:
-        yield file
-        file.finish()
+        with raise_on_signals():
+            yield file
+            file.finish()
     except BaseException as problem:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        file.save()
-        if isinstance(problem, KeyboardInterrupt | Stopped):
-            kind = Interrupted if isinstance(problem, KeyboardInterrupt) else Stopped
+        with signals_ignored():
+            file.save()
+        if isinstance(problem, Stopped):
             kept = f", which are kept in {file.partial}" if file.lines else ""
-            raise kind(
-                f"stopped after {file.lines:,} lines{kept}",
-                fix="run the same command again to go on",
-            ) from None
+            message = f"stopped after {file.lines:,} lines{kept}"
+            raise type(problem)(message, fix=RESUME) from None
         raise
     finally:
         file.close()
-        signal.signal(signal.SIGTERM, before)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise Stopped("a signal")

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from aiayn.data.text import STDIN, decode_line, read_raw_lines
+from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
-from aiayn.training.ranks import Ranks
 
 if TYPE_CHECKING:
     from aiayn.generation.translator import Translation, Translator
@@ -91,32 +91,32 @@ def _read(
 def translate_lines(
     translator: "Translator",
     lines: Iterable[Line],
-    ranks: Ranks,
+    group: ProcessGroup,
     report: Callable[[int], None],
 ) -> "Iterator[tuple[Line, Translation]]":
     """Yield each line with its translation, in order; a collective call of all processes."""
-    source = windows(lines if ranks.first else (), translator.window * ranks.world)
-    alone = ranks.world == 1
-    while window := _next_window(source, ranks):
-        own = [line for _, line in ranks.share(window)]
+    source = windows(lines if group.is_first else (), translator.window * group.world_size)
+    alone = group.world_size == 1
+    while window := _next_window(source, group):
+        own = [line for _, line in group.share(window)]
         found = (
             translator.translate_window(own, report)
             if alone
             else translator.translate_window(own)
         )
-        yield from zip(window, ranks.gather(found, len(window)), strict=True)
+        yield from zip(window, group.gather(found, len(window)), strict=True)
         if not alone:
             report(len(window))
 
 
-def _next_window(source: Iterator[list[Line]], ranks: Ranks) -> list[Line]:
+def _next_window(source: Iterator[list[Line]], group: ProcessGroup) -> list[Line]:
     """Return the lines that come next; if they cannot be read, the other processes end."""
     try:
         window = next(source, [])
     except (DataError, UsageError, OSError):
-        ranks.tell([])
+        group.broadcast([])
         raise
-    return ranks.tell(window)
+    return group.broadcast(window)
 
 
 def oddities(line: Line, translation: "Translation") -> Counter[str]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from aiayn.device import sum_type
-from aiayn.training.ranks import Ranks
+from aiayn.distributed import ProcessGroup
 
 AT_ONCE = 2**16
 """Numbers that stay near the processor while they go from float32 to float64 or back."""
@@ -52,9 +52,9 @@ class Gradients:
             total += flat
             flat.zero_()
 
-    def finish(self, ranks: Ranks, tokens: int) -> Tensor:
+    def finish(self, group: ProcessGroup, tokens: int) -> Tensor:
         """Add up over all processes, divide by the tokens, and return the norm."""
-        ranks.sum(self.total)
+        group.all_reduce(self.total)
         self.total.div_(tokens)
         for total, flat in self._pieces():
             flat.copy_(total)

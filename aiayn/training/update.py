@@ -9,10 +9,10 @@ from torch import Tensor
 
 from aiayn.data.batch import Batch
 from aiayn.device import autocast, if_it_fits, seed_dropout, sum_type
+from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
 from aiayn.training.feed import Update
 from aiayn.training.loss import batch_loss
-from aiayn.training.ranks import Ranks
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import TrainState
 
@@ -24,7 +24,9 @@ class MicroBatch(NamedTuple):
     batch: Batch
 
 
-def run_update(state: TrainState, update: Update, ranks: Ranks, dtype: torch.dtype) -> Tensor:
+def run_update(
+    state: TrainState, update: Update, group: ProcessGroup, dtype: torch.dtype
+) -> Tensor:
     """Train on one update.
 
     Returns:
@@ -33,7 +35,7 @@ def run_update(state: TrainState, update: Update, ranks: Ranks, dtype: torch.dty
     """
     micro_batches = [MicroBatch(str(number), batch) for number, batch in update.micro]
     losses = accumulate_gradients(state, micro_batches, dtype)
-    norm = state.gradients.finish(ranks, update.target_tokens)
+    norm = state.gradients.finish(group, update.target_tokens)
     # Dividing by a tensor: reading the scale as a number would wait for the device.
     norm /= state.scaler.scale(torch.ones_like(norm))
     take_step(state)
