@@ -3,9 +3,12 @@
 `config_file` reads them from YAML and from the command line.
 """
 
+import ast
+import inspect
 import math
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from aiayn.errors import UsageError
@@ -206,6 +209,18 @@ def parse_keep(text: str) -> tuple[int, int]:
     if match is None or int(match[1]) < 1:
         raise UsageError(f"{text!r} does not say what to keep", fix="write last=20,best=1")
     return int(match[1]), int(match[2] or 0)
+
+
+def documentation(declared: type) -> dict[str, str]:
+    """Return what each field of a class means: the string below its declaration."""
+    (declaration,) = ast.parse(inspect.getsource(declared)).body
+    assert isinstance(declaration, ast.ClassDef)
+    found = {}
+    for field_node, text_node in pairwise(declaration.body):
+        match field_node, text_node:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
+                found[name] = " ".join(text.split())
+    return found
 
 
 def _check(section: Section, keys: tuple[str, ...], least: int, below: float = 0) -> None:

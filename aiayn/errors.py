@@ -14,7 +14,12 @@ AiaynError
 Exit code 0 is done and 1 is a bug: anything that is not an AiaynError.
 """
 
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
+
+SIMILARITY = 0.5
+"""How alike two names must be for one to be offered in place of the other."""
 
 
 class AiaynError(Exception):
@@ -80,3 +85,20 @@ class Interrupted(Stopped):
     """Ctrl-C with everything saved; the same command resumes."""
 
     exit_code = 130
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is most like this one; empty if none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), 1, SIMILARITY)), "")
+
+
+def did_you_mean(name: str, known: Mapping[str, str]) -> str:
+    """Return how to fix a name: the nearest known one, or all of them.
+
+    Args:
+        name: What was written.
+        known: What may be written, and the name that it stands for.
+    """
+    if near := nearest(name, known):
+        return f"did you mean {known[near]}?"
+    return f"known are {', '.join(dict.fromkeys(known.values()))}"

@@ -6,14 +6,9 @@ import sys
 
 import pytest
 
-from aiayn.cli import app
+from aiayn.cli import SUMMARIES, load_command
 
-EXAMPLES = {
-    command.name or command.callback.__name__: sys.modules[command.callback.__module__].EXAMPLES
-    for command in app.registered_commands
-    if command.callback
-}
-COMMANDS = list(EXAMPLES)
+COMMANDS = list(SUMMARIES)
 
 RUN_AND_LIST = """
 import sys
@@ -53,13 +48,19 @@ def test_the_program_describes_itself_and_loads_nothing_heavy(line):
 
 def test_the_help_of_the_program_names_every_command():
     done = run("--help")
-    assert [name for name in COMMANDS if f" {name} " not in done.stdout] == []
+    assert [name for name in COMMANDS if f"\n{name} " not in done.stdout] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_shows_the_first_line_of_a_commands_help(name):
+    assert load_command(name).help.split("\n\n")[0] == SUMMARIES[name]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_holds_examples_and_loads_nothing_heavy(name):
     done = run(name, "--help")
-    examples = EXAMPLES[name]
+    title, *examples = load_command(name).epilog.split("\n\n")
+    assert title == "[bold]Examples[/bold]"
     assert done.returncode == 0
     assert done.stderr == "loaded:\n"
     assert len(examples) >= 2

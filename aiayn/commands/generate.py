@@ -51,138 +51,60 @@ _run = partial(typer.Option, rich_help_panel="Running")
 class GenerateOptions:
     """The options of `aiayn generate`."""
 
-    models: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Run folder (its average, else its best model) or model file. Several models"
-            " with one vocabulary are an ensemble: the mean of their probabilities counts."
-        ),
-    ]
-    input: Annotated[
-        Path,
-        _text(
-            "--input",
-            "-i",
-            help="Text, one sentence a line; .gz .bz2 .xz too.",
-            show_default="stdin",
-        ),
-    ] = STDIN
-    output: Annotated[
-        Path | None,
-        _text(
-            "--output",
-            "-o",
-            help="Where to write. Interrupted, the same command resumes.",
-            show_default="stdout",
-        ),
-    ] = None
-    prefix: Annotated[
-        Path | None,
-        _text(
-            help="What the translations have to begin with, line by line; an empty line leaves"
-            " it open.",
-            show_default=False,
-        ),
-    ] = None
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Exit with 3 in the end if a line was cut into pieces, not ended or not"
-            " UTF-8.",
-        ),
-    ] = False
-    beam: Annotated[
-        int | None,
-        _search(min=1, help="Hypotheses kept at each step; the paper: 4, parsing 21."),
-    ] = None
-    alpha: Annotated[
-        float | None,
-        _search(
-            min=0, help="Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."
-        ),
-    ] = None
-    extra_length: Annotated[
-        int | None,
-        _search(min=0, help="An output has at most this many more tokens than its input."),
-    ] = None
-    greedy: Annotated[
-        bool, _rule("--greedy", help="Take the best token at each step: beam 1.")
-    ] = False
-    min_length: Annotated[int, _rule(min=0, help="Fewest tokens of an output.")] = 0
-    no_repeat_ngram: Annotated[
-        int,
-        _rule(
-            min=0, help="No n-gram of this length occurs twice in an output; 0: unrestricted."
-        ),
-    ] = 0
-    sample: Annotated[
-        bool,
-        _sample("--sample", help="Draw each token by its probability in place of beam search."),
-    ] = False
-    top_k: Annotated[
-        int, _sample(min=0, help="Draw among this many most probable tokens; 0: all.")
-    ] = 0
-    top_p: Annotated[
-        float,
-        _sample(
-            min=0,
-            max=1,
-            help="Draw among the most probable tokens that together have this probability.",
-        ),
-    ] = 1.0
-    temperature: Annotated[
-        float, _sample(help="Below 1, what is probable becomes more so; above 1, less.")
-    ] = 1.0
-    seed: Annotated[
-        int,
-        _sample(
-            min=0,
-            help="Another seed, other samples; the samples of a sentence do not depend on the"
-            " rest of the text.",
-        ),
-    ] = 1
-    nbest: Annotated[
-        int | None,
-        _format(
-            min=1,
-            help="Translations of each line, one row each: the best first, samples in the order"
-            " drawn. Without --beam, the beam widens to hold them.",
-            show_default="1",
-        ),
-    ] = None
-    format: Annotated[
-        FormatName,
-        _format(
-            help="text: translation, then score and alignment where asked for, tab-separated;"
-            " tsv: line (from 1), rank, score, translation, alignment; jsonl: an object a line"
-            " with line, text, score, finished, pieces, and alignment and nbest where asked"
-            " for."
-        ),
-    ] = "text"
-    scores: Annotated[
-        bool,
-        _format(
-            "--scores", help="In text, add log P(Y | X) / lp(Y); tsv and jsonl have it always."
-        ),
-    ] = False
-    align: Annotated[
-        bool,
-        _format(
-            "--align",
-            help="Add the source word of each target word, from attention: 0-0 1-2,"
-            " source-target, from 0.",
-        ),
-    ] = False
-    device: Annotated[str, _run(help="auto, cpu, cuda or mps.")] = "auto"
-    precision: Annotated[
-        Literal["float32", "bfloat16", "float16", "int8"],
-        _run(help="int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."),
-    ] = "float32"
-    threads: Annotated[int, _run(min=0, help="CPU cores to use; 0: all.")] = 0
-    batch_tokens: Annotated[
-        int, _run(min=1, help="Padded source tokens that are decoded at once.")
-    ] = DECODING_BATCH_TOKENS
+    models: Annotated[list[Path], typer.Argument()]
+    """Run folder (its average, else its best model) or model file. Several models with one
+    vocabulary are an ensemble: the mean of their probabilities counts."""
+    input: Annotated[Path, _text("--input", "-i", show_default="stdin")] = STDIN
+    """Text, one sentence a line; .gz .bz2 .xz too."""
+    output: Annotated[Path | None, _text("--output", "-o", show_default="stdout")] = None
+    """Where to write. Interrupted, the same command resumes."""
+    prefix: Annotated[Path | None, _text(show_default=False)] = None
+    """What the translations have to begin with, line by line; an empty line leaves it open."""
+    strict: Annotated[bool, typer.Option("--strict")] = False
+    """Exit with 3 in the end if a line was cut into pieces, not ended or not UTF-8."""
+    beam: Annotated[int | None, _search(min=1)] = None
+    """Hypotheses kept at each step; the paper: 4, parsing 21."""
+    alpha: Annotated[float | None, _search(min=0)] = None
+    """Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."""
+    extra_length: Annotated[int | None, _search(min=0)] = None
+    """An output has at most this many more tokens than its input."""
+    greedy: Annotated[bool, _rule("--greedy")] = False
+    """Take the best token at each step: beam 1."""
+    min_length: Annotated[int, _rule(min=0)] = 0
+    """Fewest tokens of an output."""
+    no_repeat_ngram: Annotated[int, _rule(min=0)] = 0
+    """No n-gram of this length occurs twice in an output; 0: unrestricted."""
+    sample: Annotated[bool, _sample("--sample")] = False
+    """Draw each token by its probability in place of beam search."""
+    top_k: Annotated[int, _sample(min=0)] = 0
+    """Draw among this many most probable tokens; 0: all."""
+    top_p: Annotated[float, _sample(min=0, max=1)] = 1.0
+    """Draw among the most probable tokens that together have this probability."""
+    temperature: Annotated[float, _sample()] = 1.0
+    """Below 1, what is probable becomes more so; above 1, less."""
+    seed: Annotated[int, _sample(min=0)] = 1
+    """Another seed, other samples; the samples of a sentence do not depend on the rest of
+    the text."""
+    nbest: Annotated[int | None, _format(min=1, show_default="1")] = None
+    """Translations of each line, one row each: the best first, samples in the order drawn.
+    Without --beam, the beam widens to hold them."""
+    format: Annotated[FormatName, _format()] = "text"
+    """text: translation, then score and alignment where asked for, tab-separated; tsv: line
+    (from 1), rank, score, translation, alignment; jsonl: an object a line with line,
+    text, score, finished, pieces, and alignment and nbest where asked for."""
+    scores: Annotated[bool, _format("--scores")] = False
+    """In text, add log P(Y | X) / lp(Y); tsv and jsonl have it always."""
+    align: Annotated[bool, _format("--align")] = False
+    """Add the source word of each target word, from attention: 0-0 1-2, source-target, from
+    0."""
+    device: Annotated[str, _run()] = "auto"
+    """auto, cpu, cuda or mps."""
+    precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"
+    """int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."""
+    threads: Annotated[int, _run(min=0)] = 0
+    """CPU cores to use; 0: all."""
+    batch_tokens: Annotated[int, _run(min=1)] = DECODING_BATCH_TOKENS
+    """Padded source tokens that are decoded at once."""
 
     def check(self) -> None:
         """Refuse what does not go together."""
