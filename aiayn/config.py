@@ -17,6 +17,7 @@ Positions = Literal["sinusoidal", "halves", "learned"]
 Tie = Literal["all", "target", "none"]
 Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
+FormatName = Literal["text", "tsv", "jsonl"]
 
 ALPHA_LIMIT = 10
 """Beyond it, the length penalty of a long sentence is larger than any float32."""

@@ -14,7 +14,7 @@ import typer
 
 from aiayn import console
 from aiayn.commands.options import takes_options
-from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, DecodeConfig
+from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, DecodeConfig, FormatName
 from aiayn.data.atomic import require_place
 from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
 from aiayn.errors import DataError, UsageError
@@ -33,7 +33,6 @@ EXAMPLES = (
 )
 
 STDOUT = Path("-")
-FormatName = Literal["text", "tsv", "jsonl"]
 SHOWN = 5
 """Lines of each kind that are named where some are out of the ordinary."""
 SMALLEST = 1e-6
@@ -217,11 +216,11 @@ def write_translations(
     work: "Work", options: GenerateOptions, paths: list[Path]
 ) -> tuple[Counter[str], dict[str, list[int]]]:
     """Translate and write line by line; return how many lines were special, and the first."""
-    from aiayn.generation.output import Layout, open_output
+    from aiayn.generation.output import OutputFormat, open_output
     from aiayn.generation.streaming import oddities, read_input
 
     places: dict[str, list[int]] = defaultdict(list)
-    layout = Layout(format=options.format, scores=options.scores, nbest=options.nbest)
+    layout = OutputFormat(name=options.format, scores=options.scores, nbest=options.nbest)
     with (
         open_output(options.writes_file, job_of(options, paths)) as file,
         show_progress(options) as step,
@@ -229,7 +228,7 @@ def write_translations(
         step(file.lines)
         lines = file.skip(read_input(options.input, options.prefix))
         for line, translation in work(lines, report=step):
-            rows = layout.lay_out(file.lines + 1, translation)
+            rows = layout.rows(file.lines + 1, translation)
             found = oddities(line, translation)
             file.write(line, rows, found)
             for what in found:
