@@ -66,7 +66,7 @@ def allow_tf32(device: torch.device) -> None:
 
 
 def elements_at_once(device: torch.device) -> int:
-    """Return how large an intermediate result may be: what a CPU caches, or what fills a GPU."""
+    """Return the size of intermediate results: what a CPU caches, or what fills a GPU."""
     return 2**22 if device.type == "cpu" else 2**26
 
 
