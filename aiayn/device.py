@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -80,12 +81,9 @@ def sum_type(device: torch.device) -> torch.dtype:
 
 
 def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
-    """Return the type that matrix products run in; auto: bfloat16 on a GPU that has it."""
+    """Return the type that matrix products run in; auto: bfloat16 where the hardware has it."""
     if precision == "auto":
-        modern = device.type == "cuda" and torch.cuda.is_bf16_supported(
-            including_emulation=False
-        )
-        return torch.bfloat16 if modern else torch.float32
+        precision = "bfloat16" if _multiplies_bfloat16(device) else "float32"
     if precision == "bfloat16" and device.type == "cpu" and _matrix_tiles_crash():
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
     return {
@@ -93,6 +91,18 @@ def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
         "bfloat16": torch.bfloat16,
         "float16": torch.float16,
     }[precision]
+
+
+def _multiplies_bfloat16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and has_bfloat16()
+
+
+@cache
+def has_bfloat16() -> bool:
+    """Whether this processor multiplies bfloat16 by an instruction of its own."""
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def _matrix_tiles_crash() -> bool:

@@ -7,7 +7,7 @@ N tokens; D d_model; W vocabulary.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,7 +16,12 @@ from torch import Tensor
 
 from aiayn.device import elements_at_once
 from aiayn.kernels.autograd import apply
-from aiayn.kernels.linear import can_use_onednn, onednn_linear
+from aiayn.kernels.linear import (
+    bfloat16_copy,
+    can_use_onednn,
+    onednn_linear,
+    uses_bfloat16,
+)
 
 HALF_SCALE = 1024.0
 """In float16 the gradient of a rare token would underflow; products are scaled up by this."""
@@ -57,15 +62,15 @@ class _FusedLoss(torch.autograd.Function):
         grad_weight_WD = torch.zeros_like(weight_WD) if wanted else None
         grad_bias_W = torch.zeros_like(bias_W) if wanted and bias_W is not None else None
         sums = torch.zeros(2, dtype=torch.float32, device=states_ND.device)
-        multiply = onednn_linear if can_use_onednn(states_ND) else F.linear
+        multiply, states, weight = _operands(states_ND, weight_WD)
         rows = elements_at_once(gold_N.device) // weight_WD.size(0)
         for chunk in _even_chunks(gold_N.size(0), rows):
-            logits_NW = multiply(states_ND[chunk], weight_WD, bias_W)
+            logits_NW = multiply(states[chunk], weight, bias_W)
             losses, delta_NW = _loss_and_gradient(logits_NW, gold_N[chunk], smoothing)
             sums += losses
             if grad_states_ND is not None and grad_weight_WD is not None:
-                _add_product(delta_NW, weight_WD, logits_NW.dtype, out=grad_states_ND[chunk])
-                _add_product(delta_NW.T, states_ND[chunk], logits_NW.dtype, out=grad_weight_WD)
+                _add_product(delta_NW, weight, out=grad_states_ND[chunk])
+                _add_product(delta_NW.T, states[chunk], out=grad_weight_WD)
             if grad_bias_W is not None:
                 grad_bias_W += delta_NW.sum(dim=0)
         ctx.save_for_backward(grad_states_ND, grad_weight_WD, grad_bias_W)
@@ -77,6 +82,21 @@ class _FusedLoss(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         grads = (None if each is None else each.mul_(grad) for each in ctx.saved_tensors)
         return (*grads, None, None)
+
+
+def _operands(
+    states_ND: Tensor, weight_WD: Tensor
+) -> tuple[Callable[..., Tensor], Tensor, Tensor]:
+    """Return how to multiply, and both matrices in the type that products run in."""
+    device = states_ND.device.type
+    if uses_bfloat16(states_ND):
+        return onednn_linear, states_ND.bfloat16(), bfloat16_copy(weight_WD)
+    if can_use_onednn(states_ND):
+        return onednn_linear, states_ND, weight_WD
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+        return F.linear, states_ND.to(dtype), weight_WD.to(dtype)
+    return F.linear, states_ND, weight_WD
 
 
 def _even_chunks(count: int, most: int) -> Iterator[slice]:
@@ -112,11 +132,11 @@ def _loss_and_gradient(
     return losses, delta_NW.scatter_add_(1, gold_N[:, None], minus[:, None])
 
 
-def _add_product(a: Tensor, b: Tensor, dtype: torch.dtype, *, out: Tensor) -> None:
-    """Add the product of two matrices, computed in `dtype`, to `out`."""
-    if dtype == out.dtype:
-        out.addmm_(a, b)
-    elif dtype == torch.float16:
-        out.add_((a * HALF_SCALE).to(dtype) @ b.to(dtype), alpha=1 / HALF_SCALE)
+def _add_product(delta: Tensor, b: Tensor, *, out: Tensor) -> None:
+    """Add the product of two matrices, computed in the type of the second, to `out`."""
+    if b.dtype == out.dtype:
+        out.addmm_(delta, b)
+    elif b.dtype == torch.float16:
+        out.add_((delta * HALF_SCALE).to(b.dtype) @ b, alpha=1 / HALF_SCALE)
     else:
-        out.add_(a.to(dtype) @ b.to(dtype))
+        out.add_(delta.to(b.dtype) @ b)

@@ -19,5 +19,8 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     bits = draws.view(torch.int16)[: x.numel()].view(x.shape)
     dropped = min(round(rate * LEVELS), LEVELS - 1)
-    mask = (bits >= dropped - LEVELS // 2).to(x.dtype)
-    return x * mask.mul_(LEVELS / (LEVELS - dropped))
+    mask, scale = (bits >= dropped - LEVELS // 2).to(x.dtype), LEVELS / (LEVELS - dropped)
+    if x.dtype == torch.float32:
+        return x * mask.mul_(scale)
+    # A scale that is rounded to bfloat16 would make all elements too large or too small.
+    return (x * mask).mul_(scale)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from aiayn.kernels.attention import has_fused_attention, softmax, step_attention
 from aiayn.kernels.layout import Layout
-from aiayn.kernels.linear import Linear, concat_weights, linear
+from aiayn.kernels.linear import Linear, fused_linear
 from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_attention
 
 
@@ -152,7 +152,7 @@ class MultiHeadAttention(nn.Module):
         elif self.fused_projections is not None:
             all_heads = self.fused_projections(x)
         else:
-            all_heads = linear(x, *concat_weights(projections))
+            all_heads = fused_linear(x, projections)
         widths = [projection.out_features for projection in projections]
         parts = torch.split(layout.unpack(all_heads), widths, dim=-1)
         return [torch.unflatten(part, -1, (self.heads, -1)).transpose(1, 2) for part in parts]
