@@ -67,20 +67,13 @@ class SentenceAttention:
         layers: Sequence[str] = (),
         heads: Sequence[str] = (),
     ) -> "SentenceAttention":
-        """Return a selection of kinds, layers and heads; none given, or `all`: all of them.
-
-        Args:
-            kinds: Of KINDS.
-            layers: Numbers.
-            heads: Numbers; or MEAN, which averages over all of them.
-        """
-        chosen_kinds = _choose("kind", kinds, list(self.maps))
+        """Return a selection; none given, or `all`: all of them. Heads may be MEAN alone."""
         chosen_layers = _choose("layer", layers, self.layers)
         chosen_heads = _choose_heads(heads, self.heads)
-        indices = [self.layers.index(layer) for layer in chosen_layers]
         maps = {}
-        for kind in chosen_kinds:
-            weights_NHLM = self.maps[kind].weights_NHLM[indices]
+        for kind in _choose("kind", kinds, list(self.maps)):
+            weights_NHLM = self.maps[kind].weights_NHLM
+            weights_NHLM = weights_NHLM[[self.layers.index(layer) for layer in chosen_layers]]
             if chosen_heads == [MEAN]:
                 weights_NHLM = weights_NHLM.mean(axis=1, keepdims=True)
             else:
@@ -129,6 +122,7 @@ def compute_attention(
         model.states(pad([source]).to(device), pad([target]).to(device))
         weights = {kind: _stack(layers) for kind, layers in recorded.items()}
     read, written = codec.source.pieces(source), codec.target.pieces(target)
+    # The decoder's input is its output one position later.
     seen = [START, *written[:-1]]
     sides = {ENCODER: (read, read), DECODER: (written, seen), CROSS: (written, read)}
     return SentenceAttention(
@@ -149,6 +143,7 @@ def _recorded_weights(model: Transformer) -> Iterator[dict[str, list[MultiHeadAt
         CROSS: [layer.cross_attention for layer in model.decoder],
     }
     layers = cast(list[MultiHeadAttention], [one for group in kept.values() for one in group])
+    # The fused kernel never has the weights; the reference computes and keeps them.
     before = [layer.reference for layer in layers]
     model.use_reference_attention()
     try:
@@ -199,7 +194,7 @@ def make_pair(
 
 def _check_length(model: Transformer, side: str, ids: list[int]) -> None:
     most = min(LONGEST, model.longest or LONGEST)
-    if len(ids) == 1:
+    if len(ids) == 1:  # the end of the sentence
         raise UsageError(f"the {side} is empty", fix="give a sentence in quotation marks")
     if len(ids) > most:
         raise UsageError(
@@ -210,6 +205,7 @@ def _check_length(model: Transformer, side: str, ids: list[int]) -> None:
 
 def _encode_given(codec: Codec, target: str) -> list[int]:
     """Return the ids of a target that the user gives; a parser's may be a tree in brackets."""
+    # Else it is in the symbols that the parser writes: `S NP NN /NP ...`.
     if codec.settings.task == "parsing" and target.startswith("("):
         tree = clean(parse_tree(target, "the target"))
         target = " ".join(linearize(tree)[1]) if tree else ""
