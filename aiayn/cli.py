@@ -3,30 +3,35 @@
 import errno
 import os
 import sys
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import Annotated
 
 import click
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from aiayn import __version__, console
-from aiayn.commands import (
-    attend,
-    average,
-    export,
-    generate,
-    import_,
-    info,
-    preprocess,
-    sample,
-    score,
-    train,
-)
-from aiayn.config_file import did_you_mean
-from aiayn.errors import AiaynError, Stopped, UsageError
+from aiayn.errors import AiaynError, Stopped, UsageError, did_you_mean
 
-MEANT = {
+SUMMARIES = {
+    "sample": "Make an English-German corpus by rule, of any size, for trying, testing and"
+    " measuring.",
+    "preprocess": "Turn text into subword ids: the data folder that `train` reads.",
+    "train": "Train a Transformer (section 5 of the paper).",
+    "average": "Average checkpoints of a run into one model file (section 6.1 of the paper).",
+    "generate": "Translate text, one line out for each line in (section 6.1 of the paper).",
+    "score": "Score translations or parses: the number, and the signature that says which"
+    " number.",
+    "attend": "Show what the heads of a model attend to (figures 3 to 5 of the paper).",
+    "export": "Write a model as a folder for another toolkit, and check that it translates"
+    " alike.",
+    "import": "Convert a foreign model into a model file for generate, score, attend and"
+    " train.",
+    "info": "Describe something: settings, sizes, parameters by part, what a run reached.",
+}
+"""The commands in the order of the pipeline, with the first line of their help."""
+SYNONYMS = {
     "translate": "generate",
     "decode": "generate",
     "evaluate": "score",
@@ -35,20 +40,42 @@ MEANT = {
     "tokenize": "preprocess",
     "convert": "export",
 }
-"""What other toolkits call a command of ours."""
+"""Names that other toolkits have for our commands."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Commands(TyperGroup):
-    """The commands by name; another name is answered with the one that was probably meant."""
+    """The commands by name; each is loaded when it runs, so that `aiayn --help` is instant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names, in the order of the pipeline."""
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by its name."""
+        return load_command(cmd_name) if cmd_name in SUMMARIES else None
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the commands and options.
+
+        Typer's own way loads every command, and takes as long as all the rest.
+        """
+        console.result(
+            f"Usage: {ctx.command_path} [OPTIONS] COMMAND [ARGS]...\n\n{self.help}\n"
+        )
+        options = [parameter.get_help_record(ctx) for parameter in self.get_params(ctx)]
+        console.result_table(["Options", ""], [record for record in options if record])
+        console.result("")
+        console.result_table(["Commands", ""], SUMMARIES.items())
+        console.result(f"\n{self.epilog}")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names."""
-        if args[0] not in self.commands and not ctx.resilient_parsing:
-            known = {**{name: name for name in self.commands}, **MEANT}
+        """Return the command that the first word names; suggest the nearest if none has it."""
+        if args[0] not in SUMMARIES and not ctx.resilient_parsing:
+            known = {**{name: name for name in SUMMARIES}, **SYNONYMS}
             fix = did_you_mean(args[0].lower(), known)
             raise UsageError(f"there is no command {args[0]!r}", fix=fix)
         return super().resolve_command(ctx, args)
@@ -58,7 +85,7 @@ app = typer.Typer(
     name="aiayn",
     cls=Commands,
     help="The Transformer of 'Attention Is All You Need', as commands for shell pipelines.",
-    epilog="The way of the data: sample -> preprocess -> train -> average -> generate -> score",
+    epilog="The pipeline: sample -> preprocess -> train -> average -> generate -> score",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -66,23 +93,67 @@ app = typer.Typer(
 )
 
 
-def _examples(lines: tuple[str, ...]) -> str:
-    """Return the foot of a command's help; each paragraph is printed as one line."""
-    return "\n\n".join(["[bold]Examples[/bold]", *lines])
+def load_command(name: str) -> click.Command:
+    """Import the module of a command and build the command."""
+    match name:
+        case "sample":
+            from aiayn.commands import sample
+
+            return build_command("sample", sample.sample, sample.EXAMPLES)
+        case "preprocess":
+            from aiayn.commands import preprocess
+
+            return build_command(
+                "preprocess", preprocess.preprocess, preprocess.EXAMPLES, cls=preprocess.Command
+            )
+        case "train":
+            from aiayn.commands import train
+
+            return build_command("train", train.train, train.EXAMPLES)
+        case "average":
+            from aiayn.commands import average
+
+            return build_command("average", average.average, average.EXAMPLES)
+        case "generate":
+            from aiayn.commands import generate
+
+            return build_command("generate", generate.generate, generate.EXAMPLES)
+        case "score":
+            from aiayn.commands import score
+
+            return build_command("score", score.score, score.EXAMPLES)
+        case "attend":
+            from aiayn.commands import attend
+
+            return build_command("attend", attend.attend, attend.EXAMPLES)
+        case "export":
+            from aiayn.commands import export
+
+            return build_command("export", export.export, export.EXAMPLES)
+        case "import":
+            from aiayn.commands import import_
+
+            return build_command("import", import_.import_model, import_.EXAMPLES)
+        case _:
+            from aiayn.commands import info
+
+            return build_command("info", info.info, info.EXAMPLES)
 
 
-app.command(epilog=_examples(sample.EXAMPLES))(sample.sample)
-app.command(cls=preprocess.PreprocessCommand, epilog=_examples(preprocess.EXAMPLES))(
-    preprocess.preprocess
-)
-app.command(epilog=_examples(train.EXAMPLES))(train.train)
-app.command(epilog=_examples(average.EXAMPLES))(average.average)
-app.command(epilog=_examples(generate.EXAMPLES))(generate.generate)
-app.command(epilog=_examples(score.EXAMPLES))(score.score)
-app.command(epilog=_examples(attend.EXAMPLES))(attend.attend)
-app.command(epilog=_examples(export.EXAMPLES))(export.export)
-app.command(name="import", epilog=_examples(import_.EXAMPLES))(import_.import_model)
-app.command(epilog=_examples(info.EXAMPLES))(info.info)
+def build_command(
+    name: str,
+    function: Callable[..., None],
+    examples: Sequence[str],
+    cls: type[TyperCommand] = TyperCommand,
+) -> click.Command:
+    """Return the command that runs a function, with examples below its help."""
+    # Each paragraph of an epilog is printed as one line.
+    epilog = "\n\n".join(["[bold]Examples[/bold]", *examples])
+    single = typer.Typer(
+        rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False
+    )
+    single.command(name, cls=cls, epilog=epilog)(function)
+    return typer.main.get_command(single)
 
 
 def _print_version(wanted: bool) -> None:
@@ -100,37 +171,36 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Take the options that come before a command; --version acts on its own."""
+    """Accept the options that come before a command; --version acts in its callback."""
 
 
 def _explain(problem: OSError) -> UsageError | None:
-    """Say in our words what the system said about a path; what names no path is a bug."""
+    """Return the error to show for one of the system; None if it names no path: a bug."""
     reason = problem.strerror or ""
     if problem.errno in NO_SPACE:
-        return UsageError(reason, fix="free some space, then run it again")
+        return UsageError(reason, fix="free some space, then run the same command again")
     if not isinstance(problem.filename, str | bytes):
         return None
     return UsageError(
         f"{os.fsdecode(problem.filename)}: {reason[:1].lower()}{reason[1:]}",
-        fix="check the path and its permissions, or choose another place",
+        fix="check the path and its permissions, or choose another one",
     )
 
 
 ENVIRONMENT = {
-    # Threads that wait for one another spin for some microseconds and then sleep. Spinning for
-    # long is slow when something else wants a core, and sleeping at once is slow when nothing
-    # does.
+    # Threads that wait for one another spin for some microseconds and then sleep: long spinning
+    # is slow if other processes want the core, and sleeping at once is slow if none does.
     **({} if "OMP_WAIT_POLICY" in os.environ else {"GOMP_SPINCOUNT": "5000"}),
-    # torch and oneDNN each keep the last 1,024 kernels they made, half a megabyte apiece, and
-    # there is one for every number of rows.
+    # torch and oneDNN each cache the last 1,024 kernels, half a megabyte apiece, and there is
+    # one for every number of rows.
     "LRU_CACHE_CAPACITY": "256",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
 }
-"""What torch reads when it is loaded."""
+"""Read by torch and its libraries when they are loaded, unless the user has set them."""
 
 
 def _prepare() -> None:
-    """Set what has to be set before anything is loaded or written."""
+    """Set up the environment and the streams before anything is loaded or written."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):
@@ -156,7 +226,7 @@ def main() -> None:
             os._exit(UsageError.exit_code)
         sys.exit(UsageError.exit_code)
     except AiaynError as error:
-        # Processes that stop together say so once.
+        # Of processes that stop together, the first one reports it.
         if not isinstance(error, Stopped) or os.environ.get("RANK", "0") == "0":
             console.fail(error)
         sys.exit(error.exit_code)

@@ -3,9 +3,12 @@
 `config_file` reads them from YAML and from the command line.
 """
 
+import ast
+import inspect
 import math
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from aiayn.errors import UsageError
@@ -14,9 +17,12 @@ Positions = Literal["sinusoidal", "halves", "learned"]
 Tie = Literal["all", "target", "none"]
 Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
+FormatName = Literal["text", "tsv", "jsonl"]
 
 ALPHA_LIMIT = 10
 """Beyond it, the length penalty of a long sentence is larger than any float32."""
+DECODING_BATCH_TOKENS = 2048
+"""Padded source tokens that are decoded at once: about what a core's cache serves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,6 +210,18 @@ def parse_keep(text: str) -> tuple[int, int]:
     if match is None or int(match[1]) < 1:
         raise UsageError(f"{text!r} does not say what to keep", fix="write last=20,best=1")
     return int(match[1]), int(match[2] or 0)
+
+
+def documentation(declared: type) -> dict[str, str]:
+    """Return what each field of a class means: the string below its declaration."""
+    (declaration,) = ast.parse(inspect.getsource(declared)).body
+    assert isinstance(declaration, ast.ClassDef)
+    found = {}
+    for field_node, text_node in pairwise(declaration.body):
+        match field_node, text_node:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
+                found[name] = " ".join(text.split())
+    return found
 
 
 def _check(section: Section, keys: tuple[str, ...], least: int, below: float = 0) -> None:

@@ -4,23 +4,16 @@ Precedence: preset < YAML file < `section.key=value` on the command line. Values
 type that the field declares, because YAML itself takes `1e-9` for a string.
 """
 
-import ast
-import difflib
-import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 
-from aiayn.config import Config, Section
-from aiayn.errors import UsageError
-
-SIMILARITY = 0.5
-"""How alike two names must be for one to be offered in place of the other."""
+from aiayn.config import Config, Section, documentation
+from aiayn.errors import UsageError, did_you_mean, nearest
 
 
 def settings_of(config: Config) -> dict[str, dict[str, Any]]:
@@ -47,18 +40,6 @@ def to_yaml(config: Config, *, documented: bool = False) -> str:
             lines.append(f"  # {meaning[line.split(':')[0].strip()]}")
         lines.append(line)
     return "\n".join(lines) + "\n"
-
-
-def documentation(section: type[Section]) -> dict[str, str]:
-    """Return what each setting of a section means: the string below its declaration."""
-    (declaration,) = ast.parse(inspect.getsource(section)).body
-    assert isinstance(declaration, ast.ClassDef)
-    found = {}
-    for field_node, text_node in pairwise(declaration.body):
-        match field_node, text_node:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
-                found[name] = " ".join(text.split())
-    return found
 
 
 def read_yaml(path: Path, base: Config) -> Config:
@@ -135,23 +116,6 @@ def differences(old: Config, new: Config) -> list[str]:
 def all_settings() -> list[str]:
     """Return the name of every setting, such as `optim.warmup`."""
     return [f"{section}.{key}" for section, x in asdict(Config()).items() for key in x]
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name that is most like this one; empty if none is like it."""
-    return next(iter(difflib.get_close_matches(name, list(known), 1, SIMILARITY)), "")
-
-
-def did_you_mean(name: str, known: Mapping[str, str]) -> str:
-    """Return how to fix a name: the nearest known one, or all of them.
-
-    Args:
-        name: What was written.
-        known: What may be written, and the name that it stands for.
-    """
-    if near := nearest(name, known):
-        return f"did you mean {known[near]}?"
-    return f"known are {', '.join(dict.fromkeys(known.values()))}"
 
 
 def _parse(text: str, kind: Any, *, name: str, origin: str) -> Any:

@@ -1,4 +1,4 @@
-"""The only writer to the terminal: stdout is the result and nothing else, stderr is talk."""
+"""The only writer to the terminal: results to stdout, messages and progress to stderr."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from typing import IO, TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -24,30 +24,30 @@ from rich.text import Text
 from aiayn.errors import AiaynError
 
 PLAIN_LINE_SECONDS = 30
-"""Without a terminal, work that takes long says how far it is this often."""
+"""Without a terminal, progress is one line this often."""
 
 CLOSED_PIPE = 141
-"""Exit code of a tool whose reader has left."""
+"""Exit code of a tool whose output nobody reads any more: 128 + SIGPIPE."""
 
 WIDE = 10_000
-"""Columns for output that is no terminal: nothing is wrapped or cut there."""
+"""Columns of output that is not a terminal: nothing is wrapped or cut there."""
 
 
 class _Console(Console):
-    """A console whose reader may leave: rich itself would end with 1, which means a bug."""
+    """A console that survives a closed pipe: rich would exit with 1, which means a bug."""
 
-    outlives_reader = False
+    ignores_broken_pipe = False
 
     def on_broken_pipe(self) -> None:
-        """End as other tools do, or go on unheard."""
+        """Exit as other tools do, or drop all further output."""
         self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
-        if not self.outlives_reader:
+        _discard(self.file)
+        if not self.ignores_broken_pipe:
             raise SystemExit(CLOSED_PIPE)
 
 
 def _width(stream: TextIO | None) -> int | None:
-    """Return None, the terminal's own, for a terminal; a stream that is closed is None."""
+    """Return None, its own width, for a terminal; sys has None for a closed stream."""
     return None if stream is not None and stream.isatty() else WIDE
 
 
@@ -55,14 +55,18 @@ stdout = _Console(highlight=False, width=_width(sys.stdout))
 stderr = _Console(stderr=True, highlight=False, width=_width(sys.stderr))
 
 
+def _discard(stream: IO[str]) -> None:
+    """Send what is written from here on, and what is still in the buffer, to /dev/null."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def result(text: str) -> None:
-    """Write one line of the result to standard output, exactly as it is and at once."""
+    """Write one line of the result to standard output, verbatim and at once."""
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has enough: end as other tools do, with 128 + SIGPIPE and without a word.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         raise SystemExit(CLOSED_PIPE) from None
 
 
@@ -74,51 +78,51 @@ def result_json(value: object) -> None:
 def result_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = ""
 ) -> None:
-    """Write a table to standard output; whole numbers get thousands separators.
+    """Write a table to standard output; without any name of a column, it has no head.
 
-    Columns without names are columns without a head.
+    Whole numbers get thousands separators.
     """
     stdout.print(_table(columns, rows, title))
 
 
 def result_text(line: Text) -> None:
-    """Write one line to standard output; its colours are for terminals only."""
+    """Write one line to standard output, with its colors if that is a terminal."""
     if stdout.is_terminal:
         stdout.print(line, soft_wrap=True)
     else:
         result(line.plain)
 
 
-def shows_colours() -> bool:
-    """Tell whether standard output is a terminal with shades of colours, more than 16."""
+def shows_colors() -> bool:
+    """Return whether standard output is a terminal with more than 16 colors."""
     shades = stdout.color_system in ("256", "truecolor")
     return stdout.is_terminal and shades and not stdout.no_color
 
 
 def say(message: str) -> None:
-    """Say something to the person at the terminal, on standard error."""
+    """Write a message to standard error."""
     stderr.print(message, markup=False, soft_wrap=True)
 
 
-def go_on_unheard() -> None:
-    """Let long work outlive the reader of standard error: what it says is in a log, too."""
-    stderr.outlives_reader = True
+def ignore_broken_stderr() -> None:
+    """Let work continue when nobody reads standard error any more, as training does."""
+    stderr.ignores_broken_pipe = True
 
 
 def say_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = ""
 ) -> None:
-    """Show a table to the person at the terminal, on standard error."""
+    """Write a table to standard error."""
     stderr.print(_table(columns, rows, title))
 
 
 def warn(message: str) -> None:
-    """Warn about something that is probably not what was meant."""
+    """Warn about something that is probably not intended."""
     stderr.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)
 
 
 def fail(error: AiaynError) -> None:
-    """Print an error and the way out of it."""
+    """Print an error and its fix."""
     stderr.print(f"[bold red]error:[/bold red] {escape(error.message)}", soft_wrap=True)
     if error.fix:
         stderr.print(f"  [green]fix:[/green] {escape(error.fix)}", soft_wrap=True)
@@ -126,9 +130,9 @@ def fail(error: AiaynError) -> None:
 
 @contextmanager
 def progress(label: str, *, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show how far some work is; the block calls the value with each amount done.
+    """Show progress; the block calls the yielded function with each amount done.
 
-    On a terminal this is a bar with rate and time left, elsewhere a plain line now and then.
+    On a terminal this is a bar with rate and time left, elsewhere a line now and then.
     """
     with _bar(label, total, unit) if stderr.is_terminal else _plain(label, total, unit) as step:
         yield step
@@ -142,7 +146,7 @@ def _bar(label: str, total: int | None, unit: str) -> Iterator[Callable[[int], N
         _Rate(unit),
         TimeRemainingColumn(),
     )
-    # Left to itself, the bar takes over sys.stdout, too, and results would end on stderr.
+    # By default the bar captures sys.stdout, too, and results would end on stderr.
     with Progress(*columns, console=stderr, redirect_stdout=False) as bars:
         task = bars.add_task(label, total=total)
         yield lambda amount: bars.advance(task, amount)
@@ -165,7 +169,7 @@ def _plain(label: str, total: int | None, unit: str) -> Iterator[Callable[[int],
 
 
 class _Rate(ProgressColumn):
-    """Amount done, of the total where that is known, and the rate."""
+    """Amount done, of the total if that is known, and the rate."""
 
     def __init__(self, unit: str) -> None:
         super().__init__()
@@ -178,18 +182,13 @@ class _Rate(ProgressColumn):
 
 
 def amount_of(done: int, total: int | None) -> str:
-    """Return `3,000 of 5,000`, or `3,000` where the total is not known."""
+    """Return `3,000 of 5,000`, or `3,000` if the total is not known."""
     return f"{done:,}" if total is None else f"{done:,} of {total:,}"
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str) -> Table:
-    table = Table(
-        title=title or None,
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        show_header=any(columns),
-    )
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    table.show_header = any(columns)
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [all(_is_number(row[i]) for row in cells) for i in range(len(columns))]
     for name, right in zip(columns, numeric, strict=True):
@@ -214,6 +213,5 @@ def _cell(value: object) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return (
-        not cell or cell.lstrip("+-").replace(",", "").replace(".", "", 1).rstrip("%").isdigit()
-    )
+    digits = cell.lstrip("+-").rstrip("%").replace(",", "").replace(".", "", 1)
+    return not cell or digits.isdigit()

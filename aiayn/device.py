@@ -4,7 +4,10 @@ import ctypes
 import math
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -13,6 +16,8 @@ from aiayn.errors import UsageError
 
 OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory")
 """What torch says on the CPU and on MPS, where it raises a plain RuntimeError."""
+
+Result = TypeVar("Result")
 
 MALLOC_KEEP = ((-1, 1 << 30), (-2, 1 << 26), (-3, 1 << 30))
 """glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD: freed pages stay with the process."""
@@ -43,7 +48,7 @@ def choose_device(name: str, *, local_rank: int = 0) -> torch.device:
 
 
 def prepare_device(device: torch.device) -> None:
-    """Set what makes the device fast without changing what it computes beyond rounding."""
+    """Set what makes the device fast without changing its results beyond rounding."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
     elif sys.platform == "linux":
@@ -55,24 +60,21 @@ def prepare_device(device: torch.device) -> None:
 
 
 def allow_tf32(device: torch.device) -> None:
-    """Let a GPU multiply float32 with fewer digits, for training: decoding is to be exact."""
+    """Let a GPU multiply float32 in TF32 while training; decoding is exact."""
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")
 
 
 def elements_at_once(device: torch.device) -> int:
-    """Return how many numbers to compute at once of more than are wanted together.
-
-    On a CPU 16 MB of float32 stay near the processor; a GPU wants to be filled.
-    """
+    """Return the size of intermediate results: what a CPU caches, or what fills a GPU."""
     return 2**22 if device.type == "cpu" else 2**26
 
 
 def sum_type(device: torch.device) -> torch.dtype:
-    """Return the type to add many numbers up in.
+    """Return the type to sum gradients in.
 
-    A CPU computes the same bits again and again, and float64 keeps their sum the same in any
-    order; a GPU's kernels add in an order of their own, and some devices have no float64.
+    A CPU's products are deterministic, and float64 makes their sum independent of the order;
+    a GPU's kernels sum in an order of their own, and some devices have no float64.
     """
     return torch.float64 if device.type == "cpu" else torch.float32
 
@@ -94,7 +96,7 @@ def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
 
 
 def _matrix_tiles_crash() -> bool:
-    """Tell whether a bfloat16 product kills the process, by letting a child try one.
+    """Return whether a bfloat16 product kills the process, by letting a child try one.
 
     Some virtual machines announce the AMX instructions and then do not have them.
     """
@@ -116,7 +118,7 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
 
 
 def seed_dropout(device: torch.device, seed: int) -> None:
-    """Start the random numbers that dropout draws on this device from a seed."""
+    """Seed the random numbers that dropout draws on this device."""
     if device.type == "cuda":
         torch.cuda.manual_seed(seed)
     elif device.type == "mps":
@@ -126,36 +128,48 @@ def seed_dropout(device: torch.device, seed: int) -> None:
 
 
 def is_out_of_memory(problem: BaseException) -> bool:
-    """Tell whether an exception means that memory ran out."""
+    """Return whether an exception means that memory ran out."""
     if isinstance(problem, torch.OutOfMemoryError | MemoryError):
         return True
     words = str(problem).lower()
     return isinstance(problem, RuntimeError) and any(w in words for w in OUT_OF_MEMORY_WORDS)
 
 
+def if_it_fits(work: Callable[[], Result], device: torch.device) -> Result | None:
+    """Return what `work` returns, or None if memory ran out."""
+    try:
+        return work()
+    except (RuntimeError, MemoryError) as problem:
+        if not is_out_of_memory(problem):
+            raise
+    # Not above: while the exception is alive, so is what the failed attempt has computed.
+    free_memory(device)
+    return None
+
+
 def free_memory(device: torch.device) -> None:
-    """Hand cached blocks back, so that a smaller piece of work finds room."""
+    """Release cached blocks, so that a smaller batch finds room."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the most bytes that this process has used: of the GPU, or of main memory."""
+    """Return the peak memory of this process in bytes: of the GPU, or of the host."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     try:
-        with open("/proc/self/status") as status:  # noqa: PTH123  (a device file, not a path)
-            line = next(line for line in status if line.startswith("VmHWM"))
+        status = Path("/proc/self/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     except (OSError, StopIteration):
         return 0
 
 
 def share_cores(device: torch.device, threads: int) -> int:
-    """Return how many processes may search batches side by side; one batch has all threads.
+    """Return how many processes may search batches in parallel; a single batch has all threads.
 
-    On a CPU, small matrix products of one thread each are faster side by side than one after
-    the other with all threads. Only Linux makes copies of a process that are safe to use.
+    On a CPU, small matrix products of one thread each are faster in parallel than one after
+    the other with all threads. Only on Linux is a forked process safe to use.
     """
     if threads:
         torch.set_num_threads(min(threads, os.cpu_count() or threads))

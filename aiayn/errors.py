@@ -1,24 +1,29 @@
-"""Errors that a user can act on: what was found, what was wanted, and the way out.
+"""Errors that a user can act on: what was found, what was wanted, and how to fix it.
 
 AiaynError
 |-- UsageError        2  an option, a setting or a folder that does not fit
 |-- DataError         3  a file whose content does not fit
 |-- MemoryTooSmall    4  one sentence does not fit
-|-- Diverged          5  the loss or a gradient is not a number
+|-- Diverged          5  the loss or a gradient is not finite
 |-- OutsideBand       6  a score outside the band asked for
-|-- Lost             69  another process of the run has gone
+|-- ProcessLost      69  another process of the run has died
 |-- Stopped          75  stopped by a signal or a time limit, everything saved
 |-- Interrupted     130  stopped by Ctrl-C, everything saved
-`-- Killed          137  a process of the run was killed
+`-- ProcessKilled   137  a process of the run was killed
 
 Exit code 0 is done and 1 is a bug: anything that is not an AiaynError.
 """
 
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
+
+SIMILARITY = 0.5
+"""How alike two names must be for one to be offered in place of the other."""
 
 
 class AiaynError(Exception):
-    """A sentence that says what is wrong, and one that says what to do about it."""
+    """What is wrong, and what to do about it."""
 
     exit_code: ClassVar[int] = 1
 
@@ -40,43 +45,60 @@ class DataError(AiaynError):
     exit_code = 3
 
 
-class MemoryTooSmall(AiaynError):  # noqa: N818  (reads as the state it reports)
+class MemoryTooSmall(AiaynError):
     """Even the smallest piece of work does not fit in memory."""
 
     exit_code = 4
 
 
-class Diverged(AiaynError):  # noqa: N818  (reads as the state it reports)
+class Diverged(AiaynError):
     """Training produced a number that is not finite."""
 
     exit_code = 5
 
 
-class OutsideBand(AiaynError):  # noqa: N818  (reads as the state it reports)
+class OutsideBand(AiaynError):
     """A score lies outside the band that was asked for."""
 
     exit_code = 6
 
 
-class Lost(AiaynError):  # noqa: N818  (reads as the state it reports)
-    """Another process of the run has gone, and this one cannot go on without it."""
+class ProcessLost(AiaynError):
+    """Another process of the run has died, and this one cannot continue without it."""
 
     exit_code = 69
 
 
-class Killed(AiaynError):  # noqa: N818  (reads as the state it reports)
+class ProcessKilled(AiaynError):
     """A process of the run was killed, as the system does when memory runs out."""
 
     exit_code = 137
 
 
-class Stopped(AiaynError):  # noqa: N818  (reads as the state it reports)
-    """Stopped early with everything saved; the same command goes on from there."""
+class Stopped(AiaynError):
+    """Stopped early with everything saved; the same command resumes."""
 
     exit_code = 75
 
 
 class Interrupted(Stopped):
-    """Ctrl-C with everything saved; the same command goes on from there."""
+    """Ctrl-C with everything saved; the same command resumes."""
 
     exit_code = 130
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is most like this one; empty if none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), 1, SIMILARITY)), "")
+
+
+def did_you_mean(name: str, known: Mapping[str, str]) -> str:
+    """Return how to fix a name: the nearest known one, or all of them.
+
+    Args:
+        name: What was written.
+        known: What may be written, and the name that it stands for.
+    """
+    if near := nearest(name, known):
+        return f"did you mean {known[near]}?"
+    return f"known are {', '.join(dict.fromkeys(known.values()))}"

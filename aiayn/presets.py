@@ -10,8 +10,7 @@ from aiayn.config import (
     OptimConfig,
     TrainConfig,
 )
-from aiayn.config_file import did_you_mean
-from aiayn.errors import UsageError
+from aiayn.errors import UsageError, did_you_mean
 
 BASE = Config()
 

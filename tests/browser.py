@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from threading import Timer
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -22,12 +23,15 @@ FLAGS = [
     "--window-size=1000,800",
 ]
 
+SECONDS = 60
+"""For each answer of the browser, and for its start and end."""
+
 TAB, ENTER, ESCAPE, SPACE_BAR, SHIFT = "\ue004", "\ue007", "\ue00c", " ", "\ue008"
 LEFT, UP, RIGHT, DOWN = "\ue012", "\ue013", "\ue014", "\ue015"
 
 
 def is_installed() -> bool:
-    """Tell whether there is a browser, and what drives it."""
+    """Return whether there is a browser, and what drives it."""
     return all(map(shutil.which, ("chromium", "chromedriver")))
 
 
@@ -39,11 +43,13 @@ class Browser:
             ["chromedriver", "--port=0"], stdout=subprocess.PIPE, encoding="utf-8"
         )
         assert self._driver.stdout
-        port = next(
-            found[1]
-            for line in self._driver.stdout
-            if (found := re.search(r"successfully on port (\d+)", line))
-        )
+        # A driver that never says its port is killed, which ends its output and this loop.
+        limit = Timer(SECONDS, self._driver.kill)
+        limit.start()
+        ports = (re.search(r"successfully on port (\d+)", line) for line in self._driver.stdout)
+        port = next((found[1] for found in ports if found), None)
+        limit.cancel()
+        assert port, f"chromedriver did not start within {SECONDS} seconds"
         self._address = f"http://127.0.0.1:{port}/session"
         options = {
             "binary": shutil.which("chromium"),
@@ -62,16 +68,16 @@ class Browser:
             json.dumps(body).encode(),
             {"Content-Type": "application/json"},
         )
-        with urlopen(request, timeout=60) as answer:
+        with urlopen(request, timeout=SECONDS) as answer:
             return json.load(answer)["value"]
 
     def close(self) -> None:
         """End the browser and its driver."""
         try:
-            urlopen(Request(self._address, method="DELETE"), timeout=60).close()
+            urlopen(Request(self._address, method="DELETE"), timeout=SECONDS).close()
         finally:
             self._driver.terminate()
-            self._driver.communicate()
+            self._driver.communicate(timeout=SECONDS)
 
     def open(self, page: Path) -> None:
         """Load a file."""
@@ -104,11 +110,11 @@ class Browser:
         self._post("/actions", {"actions": [{"type": "pointer", "id": "m", "actions": moves}]})
 
     def emulate(self, command: str, **parameters: object) -> Any:
-        """Send a command of the developer tools: dark colours, a narrow window."""
+        """Send a command of the developer tools: dark colors, a narrow window."""
         return self._post("/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def console(self) -> list[str]:
-        """Return what the page has complained about since the last time."""
+        """Return the messages of the page's console since the last time."""
         return [entry["message"] for entry in self._post("/se/log", {"type": "browser"})]
 
     def requests(self, page: Path) -> list[str]:

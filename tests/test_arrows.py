@@ -13,14 +13,17 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 RUNNING = {
     "checkpoint",
-    "model",
-    "data",
     "config",
     "config_file",
-    "errors",
     "console",
+    "data",
     "device",
+    "distributed",
+    "errors",
+    "model",
     "presets",
+    "run_folder",
+    "signals",
 }
 
 # What each part of the package may import besides itself.
@@ -31,8 +34,10 @@ MAY_IMPORT = {
     "config_file": {"config", "errors"},
     "presets": {"config", "config_file", "errors"},
     "device": {"config", "errors"},
+    "distributed": {"device", "errors"},
+    "signals": {"errors"},
     "model": {"config", "errors"},
-    "data": {"config", "errors", "console"},
+    "data": {"config", "errors", "console", "signals"},
     # A model file carries its vocabulary, and is written whole or not at all.
     "checkpoint": {
         "model",
@@ -43,8 +48,13 @@ MAY_IMPORT = {
         "data.atomic",
         "device",
     },
-    "training": RUNNING,
+    "run_folder": {"checkpoint", "config", "console", "data", "errors"},
+    # Held-out text is translated and scored as `generate` and `score` do it.
+    "validation": {"data", "device", "distributed", "generation", "model", "config", "scoring"},
+    "training": RUNNING | {"validation"},
     "generation": RUNNING,
+    # The attention page takes what generation computes, and tokens are the vocabulary's.
+    "figures": {"generation", "data.vocabulary"},
     "scoring": {"errors", "data.trees"},
     "sample": {"data", "errors", "console"},
     "export": {"checkpoint", "model", "data", "config", "errors", "console"},

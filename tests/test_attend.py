@@ -14,9 +14,15 @@ from aiayn.data.inputs import Treebank
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
 from aiayn.data.vocabulary import EOS
-from aiayn.generation.attend import KINDS, MEAN, START, attend, make_pair
+from aiayn.generation.attention_maps import (
+    KINDS,
+    MEAN,
+    START,
+    compute_attention,
+    make_pair,
+)
 from aiayn.generation.search import BeamSearch
-from aiayn.generation.translate import Translator
+from aiayn.generation.translator import Translator
 from aiayn.model.attention import MultiHeadAttention
 
 SOURCE, TARGET = "ba be bi", "ab eb"
@@ -44,8 +50,8 @@ def ids(data):
 
 
 @pytest.fixture(scope="module")
-def attended(file, ids):
-    return attend(file.build(), file.codec, *ids)
+def attention(file, ids):
+    return compute_attention(file.build(), file.codec, *ids)
 
 
 @pytest.fixture(scope="module")
@@ -56,32 +62,32 @@ def path(file, tmp_path_factory):
 
 
 def test_each_kind_has_a_weight_for_layer_head_query_and_key_and_none_for_padding(
-    attended, ids
+    attention, ids
 ):
     source, target = map(len, ids)
     lengths = {"encoder": (source, source), "decoder": (target, target)}
     lengths["cross"] = (target, source)
     for kind in KINDS:
-        maps = attended.maps[kind]
+        maps = attention.maps[kind]
         assert maps.weights_NHLM.shape == (2, 3, *lengths[kind])
         assert (len(maps.queries), len(maps.keys)) == lengths[kind]
 
 
-def test_what_a_query_gives_to_its_keys_sums_to_one(attended):
-    for maps in attended.maps.values():
+def test_what_a_query_gives_to_its_keys_sums_to_one(attention):
+    for maps in attention.maps.values():
         sums = maps.weights_NHLM.sum(axis=-1)
         np.testing.assert_allclose(sums, np.ones_like(sums), atol=1e-6)
 
 
-def test_the_decoder_looks_at_what_it_has_read_and_no_further(attended):
-    maps = attended.maps["decoder"]
+def test_the_decoder_looks_at_what_it_has_read_and_no_further(attention):
+    maps = attention.maps["decoder"]
     assert (maps.weights_NHLM == np.tril(maps.weights_NHLM)).all()
-    assert maps.queries == attended.target
-    assert maps.keys == [START, *attended.target[:-1]]
-    assert attended.target[-1] == "</s>"
+    assert maps.queries == attention.target
+    assert maps.keys == [START, *attention.target[:-1]]
+    assert attention.target[-1] == "</s>"
 
 
-def test_the_first_layer_of_the_encoder_is_equation_1_by_hand(file, attended, ids):
+def test_the_first_layer_of_the_encoder_is_equation_1_by_hand(file, attention, ids):
     model = file.build()
     layer = model.encoder[0].self_attention
     x = model.source_embedding(torch.tensor(ids[0])) + model.source_positions(0, len(ids[0]))
@@ -89,7 +95,7 @@ def test_the_first_layer_of_the_encoder_is_equation_1_by_hand(file, attended, id
         linear(x).unflatten(-1, (3, 8)).transpose(0, 1) for linear in (layer.w_q, layer.w_k)
     )
     wanted = torch.softmax(q @ k.mT / math.sqrt(8), dim=-1)
-    found = torch.from_numpy(attended.maps["encoder"].weights_NHLM[0])
+    found = torch.from_numpy(attention.maps["encoder"].weights_NHLM[0])
     torch.testing.assert_close(found, wanted)
 
 
@@ -97,14 +103,14 @@ def test_the_model_is_left_as_it_was(file, ids):
     model = file.build()
     layers = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     layers[2].reference = True
-    attend(model, file.codec, *ids)
+    compute_attention(model, file.codec, *ids)
     assert [layer.reference for layer in layers] == [number == 2 for number in range(6)]
     assert all(layer.weights_BHLM is None for layer in layers)
 
 
 def test_restricted_attention_is_zero_outside_its_window(data, ids):
     file = fresh(data, "model.attention_window=3")
-    maps = attend(file.build(), file.codec, *ids).maps
+    maps = compute_attention(file.build(), file.codec, *ids).maps
     weights = maps["encoder"].weights_NHLM
     far = abs(np.subtract.outer(*2 * [np.arange(weights.shape[-1])])) > 1
     assert (weights[..., far] == 0).all()
@@ -112,18 +118,18 @@ def test_restricted_attention_is_zero_outside_its_window(data, ids):
     assert (maps["cross"].weights_NHLM > 0).all()
 
 
-def test_a_selection_keeps_the_numbers_and_the_names_together(attended):
-    some = attended.select(kinds=["cross"], layers=["2"], heads=["3", "1"])
+def test_a_selection_keeps_the_numbers_and_the_names_together(attention):
+    some = attention.select(kinds=["cross"], layers=["2"], heads=["3", "1"])
     assert (list(some.maps), some.layers, some.heads) == (["cross"], [2], [1, 3])
-    wanted = attended.maps["cross"].weights_NHLM[1:, [0, 2]]
+    wanted = attention.maps["cross"].weights_NHLM[1:, [0, 2]]
     assert (some.maps["cross"].weights_NHLM == wanted).all()
-    assert attended.select(heads=["all"]).heads == [1, 2, 3]
+    assert attention.select(heads=["all"]).heads == [1, 2, 3]
 
 
-def test_the_mean_stands_for_all_heads(attended):
-    mean = attended.select(heads=[MEAN])
+def test_the_mean_stands_for_all_heads(attention):
+    mean = attention.select(heads=[MEAN])
     assert mean.heads == [MEAN]
-    wanted = attended.maps["decoder"].weights_NHLM.mean(axis=1)
+    wanted = attention.maps["decoder"].weights_NHLM.mean(axis=1)
     np.testing.assert_allclose(mean.maps["decoder"].weights_NHLM[:, 0], wanted, rtol=1e-6)
 
 
@@ -137,28 +143,28 @@ def test_without_a_target_the_pair_is_what_the_search_found(file):
     assert (pair.target[-1] == EOS) == wanted.outputs[0].finished
 
 
-def test_the_numbers_come_as_json(path, attended, aiayn):
+def test_the_numbers_come_as_json(path, attention, aiayn):
     code, out, _ = aiayn("attend", path, SOURCE, TARGET, "--json")
     found = json.loads(out)
     assert code == 0
     assert found["model"] == str(path)
-    assert (found["source"], found["target"]) == (attended.source, attended.target)
+    assert (found["source"], found["target"]) == (attention.source, attention.target)
     assert (found["layers"], found["heads"]) == ([1, 2], [1, 2, 3])
     assert list(found["attention"]) == list(KINDS)
     assert found["tokens"]["decoder"]["keys"][0] == START
     for kind, weights in found["attention"].items():
-        np.testing.assert_allclose(weights, attended.maps[kind].weights_NHLM, atol=1e-6)
+        np.testing.assert_allclose(weights, attention.maps[kind].weights_NHLM, atol=1e-6)
 
 
-def test_json_holds_what_was_asked_for(path, attended, aiayn):
+def test_json_holds_what_was_asked_for(path, attention, aiayn):
     line = ("--kind", "cross", "--layer", "2", "--head", "1,3", "--json")
     found = json.loads(aiayn("attend", path, SOURCE, TARGET, *line)[1])
     assert (found["layers"], found["heads"]) == ([2], [1, 3])
-    wanted = attended.maps["cross"].weights_NHLM[1:, [0, 2]]
+    wanted = attention.maps["cross"].weights_NHLM[1:, [0, 2]]
     np.testing.assert_allclose(found["attention"]["cross"], wanted, atol=1e-6)
 
 
-def test_without_a_target_the_translation_is_told(path, aiayn):
+def test_without_a_target_the_translation_is_printed(path, aiayn):
     code, out, err = aiayn("attend", path, SOURCE, "--json")
     found = json.loads(out)
     assert code == 0
@@ -172,13 +178,13 @@ def test_the_sentence_can_come_by_a_pipe(path, aiayn):
     assert json.loads(aiayn(*line, stdin=SOURCE.encode() + b"\n")[1]) == given
 
 
-def test_the_terminal_shows_the_mean_over_heads_of_the_last_layer(path, attended, aiayn):
+def test_the_terminal_shows_the_mean_over_heads_of_the_last_layer(path, attention, aiayn):
     code, out, _ = aiayn("attend", path, SOURCE, TARGET)
     title, head, *rows = out.split("\n")
     assert code == 0
     assert title.startswith("cross attention, layer 2, mean")
     assert head.split() == ["ba", "be", "bi", "</s>"]
-    first = attended.maps["cross"].weights_NHLM[1].mean(axis=0)[0]
+    first = attention.maps["cross"].weights_NHLM[1].mean(axis=0)[0]
     shown = [int(part) for part in rows[0].split() if part.isdigit()]
     assert shown == [round(100 * float(weight)) for weight in first]
     assert [row.split()[0] for row in rows if row] == ["ab", "eb", "</s>"]

@@ -19,8 +19,8 @@ from browser import (
     is_installed,
 )
 
-from aiayn.generation.attend import Attended, Maps
-from aiayn.generation.attention_page import draw_page
+from aiayn.figures.attention_page import draw_page
+from aiayn.generation.attention_maps import AttentionMaps, SentenceAttention
 
 NASTY = "</script><b>&\u2028"
 ARABIC = "\u2581\u0627\u0644\u0642\u0637\u0629"
@@ -29,13 +29,15 @@ LAYERS, HEADS = 2, 3
 
 def maps(queries, keys, *, seed):
     drawn = np.random.default_rng(seed).random((LAYERS, HEADS, len(queries), len(keys)))
-    return Maps(queries, keys, (drawn / drawn.sum(axis=-1, keepdims=True)).astype(np.float32))
+    return AttentionMaps(
+        queries, keys, (drawn / drawn.sum(axis=-1, keepdims=True)).astype(np.float32)
+    )
 
 
 @pytest.fixture(scope="module")
-def attended():
+def attention():
     source, target = ["\u2581The", NASTY, ".", "</s>"], [ARABIC, "\u2581b", "</s>"]
-    return Attended(
+    return SentenceAttention(
         source=source,
         target=target,
         maps={
@@ -49,17 +51,17 @@ def attended():
 
 
 @pytest.fixture(scope="module")
-def file(attended, tmp_path_factory):
+def file(attention, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
-    page = draw_page(attended, title=NASTY, chosen={"encoder": [1]})
+    page = draw_page(attention, title=NASTY, chosen={"encoder": [1]})
     path.write_text(page, encoding="utf-8")
     return path
 
 
-def test_the_weights_are_in_the_page_to_four_digits(file, attended):
+def test_the_weights_are_in_the_page_to_four_digits(file, attention):
     found = re.search(r'id="data">(.*?)</script>', file.read_text(), re.DOTALL)
     data = json.loads(found[1])
-    for kind, one in attended.maps.items():
+    for kind, one in attention.maps.items():
         given = np.array(data["kinds"][kind]["weights"]) / data["whole"]
         np.testing.assert_allclose(given, one.weights_NHLM, atol=5.1e-5)
 
@@ -108,8 +110,8 @@ def visible(weights):
     return int((np.rint(weights * 10_000) >= 100).sum())
 
 
-def test_the_page_opens_at_the_last_layer_of_attention_to_the_source(page, attended):
-    weights = attended.maps["cross"].weights_NHLM[1]
+def test_the_page_opens_at_the_last_layer_of_attention_to_the_source(page, attention):
+    weights = attention.maps["cross"].weights_NHLM[1]
     assert lines(page) == [visible(head) for head in weights]
     assert shown(page, "h1") == NASTY
     assert shown(page, "#keys li:nth-child(2)") == NASTY.replace("\u2028", "\ufffd")
@@ -135,22 +137,22 @@ def test_a_double_click_shows_one_head_alone(page):
     assert lines(page) == before
 
 
-def test_kinds_and_layers_are_switched_by_clicking(page, attended):
+def test_kinds_and_layers_are_switched_by_clicking(page, attention):
     page.point("#layers label", clicks=1)
-    assert lines(page) == [visible(head) for head in attended.maps["cross"].weights_NHLM[0]]
+    assert lines(page) == [visible(head) for head in attention.maps["cross"].weights_NHLM[0]]
     page.point("#kinds label:nth-of-type(2)", clicks=1)
-    assert lines(page) == [visible(head) for head in attended.maps["decoder"].weights_NHLM[0]]
+    assert lines(page) == [visible(head) for head in attention.maps["decoder"].weights_NHLM[0]]
     assert shown(page, "#keys li") == "<s>"
 
 
-def test_pointing_at_a_token_shows_its_lines_alone(page, attended):
+def test_pointing_at_a_token_shows_its_lines_alone(page, attention):
     everything = lines(page)
     page.point("#queries li:nth-child(2) button")
-    weights = attended.maps["cross"].weights_NHLM[1, :, 1]
+    weights = attention.maps["cross"].weights_NHLM[1, :, 1]
     assert lines(page) == [visible(head) for head in weights]
     assert "looks at" in shown(page, "#status")
     page.point("#keys li:nth-child(1) button")
-    assert sum(lines(page)) == visible(attended.maps["cross"].weights_NHLM[1, :, :, 0])
+    assert sum(lines(page)) == visible(attention.maps["cross"].weights_NHLM[1, :, :, 0])
     page.point("h1")
     assert lines(page) == everything
 
@@ -165,14 +167,14 @@ def test_a_token_can_be_held_and_let_go(page):
     assert lines(page) == everything
 
 
-def test_tokens_that_were_picked_out_on_the_command_line_are_held_at_first(page, attended):
+def test_tokens_that_were_picked_out_on_the_command_line_are_held_at_first(page, attention):
     page.point("#kinds label", clicks=1)
-    assert sum(lines(page)) == visible(attended.maps["encoder"].weights_NHLM[1, :, 1])
+    assert sum(lines(page)) == visible(attention.maps["encoder"].weights_NHLM[1, :, 1])
 
 
-def test_everything_can_be_done_by_keyboard(page, attended):
+def test_everything_can_be_done_by_keyboard(page, attention):
     everything = lines(page)
-    weights = attended.maps["cross"].weights_NHLM
+    weights = attention.maps["cross"].weights_NHLM
     page.press(TAB, TAB)  # past the kinds, at the layers
     page.press(LEFT)
     assert lines(page) == [visible(head) for head in weights[0]]
@@ -216,8 +218,8 @@ def test_text_stands_out_from_the_paper_in_either_scheme(page, scheme):
 
 def luminance(page, selector, style):
     """Relative luminance as WCAG defines it."""
-    colour = page.run(f"getComputedStyle(document.querySelector('{selector}')).{style}")
-    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    color = page.run(f"getComputedStyle(document.querySelector('{selector}')).{style}")
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

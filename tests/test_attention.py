@@ -24,7 +24,7 @@ def two_paths(*, bias: bool = True) -> tuple[MultiHeadAttention, MultiHeadAttent
         nn.init.normal_(parameter)
     plain = MultiHeadAttention(12, heads=3, d_k=2, d_v=5, bias=bias).double()
     plain.load_state_dict(fast.state_dict())
-    plain.reference = True
+    plain.keep_weights = True
     return fast, plain
 
 
@@ -119,7 +119,7 @@ def test_projecting_together_or_apart_is_the_same():
 def test_a_later_position_cannot_change_an_earlier_one(reference):
     torch.manual_seed(1)
     layer = MultiHeadAttention(8, heads=2, d_k=4, d_v=4)
-    layer.reference = reference
+    layer.keep_weights = reference
     x = torch.randn(1, 5, 8)
     changed = x.clone()
     changed[:, 3:] = 99.0
@@ -132,7 +132,7 @@ def test_a_later_position_cannot_change_an_earlier_one(reference):
 def test_what_stands_behind_padding_cannot_change_the_output(reference):
     torch.manual_seed(1)
     layer = MultiHeadAttention(8, heads=2, d_k=4, d_v=4)
-    layer.reference = reference
+    layer.keep_weights = reference
     x, memory, allowed = torch.randn(3, 2, 8), torch.randn(3, 5, 8), padding_mask()
     changed = memory.masked_fill(~allowed[:, 0, 0, :, None], 99.0)
     assert torch.equal(layer(x, memory, allowed), layer(x, changed, allowed))
@@ -149,7 +149,7 @@ def test_the_reference_path_keeps_its_weights():
 @pytest.mark.parametrize("reference", [True, False])
 def test_attention_dropout_drops_weights_in_training_only(reference):
     layer = MultiHeadAttention(8, heads=2, d_k=4, d_v=4, dropout=1 - 1e-9)
-    layer.reference = reference
+    layer.keep_weights = reference
     x = torch.randn(1, 5, 8)
     assert not layer.train()(x, x).any()
     assert layer.eval()(x, x).all()

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from aiayn.generation.attention_svg import Panel, colour, draw_attention
+from aiayn.figures.attention_svg import Panel, color, draw_attention
 
 SPACE = {"svg": "http://www.w3.org/2000/svg"}
 ARABIC = "\u0627\u0644\u0642\u0637\u0629"
@@ -40,7 +40,7 @@ def test_every_token_and_head_is_named_in_well_formed_xml(panel):
 
 def test_a_line_is_as_strong_as_its_weight_and_none_is_drawn_for_nothing(panel):
     groups = list(draw(panel).iterfind(".//svg:g[@stroke]", SPACE))
-    assert [group.get("stroke") for group in groups] == [colour(5), colour(6)]
+    assert [group.get("stroke") for group in groups] == [color(5), color(6)]
     drawn = [[float(line.get("stroke-opacity")) for line in group] for group in groups]
     assert drawn == [[1.0, 1.0], [0.25, 0.75, 0.5, 0.5]]
 
@@ -87,6 +87,6 @@ def test_everything_stands_within_the_picture(panel):
     assert max(map(len, texts(figure))) == 24
 
 
-def test_heads_have_colours_of_their_own():
-    assert len({colour(head) for head in range(1, 33)}) == 32
-    assert all(re.fullmatch("#[0-9a-f]{6}", colour(head)) for head in (1, 32, "mean"))
+def test_heads_have_colors_of_their_own():
+    assert len({color(head) for head in range(1, 33)}) == 32
+    assert all(re.fullmatch("#[0-9a-f]{6}", color(head)) for head in (1, 32, "mean"))

@@ -29,12 +29,12 @@ def test_ids_on_disk_become_whole_numbers_that_can_index():
 
 def test_target_tokens_are_laid_end_to_end_without_padding():
     assert BATCH.gold_N.tolist() == [8, 1, 9, 10, 1, 11, 12, 13, 14, 1]
-    assert BATCH.target_BT.flatten()[BATCH.target_places].tolist() == BATCH.gold_N.tolist()
+    assert BATCH.target_BT.flatten()[BATCH.target_index].tolist() == BATCH.gold_N.tolist()
     assert PAD not in BATCH.gold_N
 
 
 def test_the_places_of_the_source_leave_padding_out():
-    assert BATCH.source_places.tolist() == [0, 1, 2, 3, 4, 5, 8]
+    assert BATCH.source_index.tolist() == [0, 1, 2, 3, 4, 5, 8]
 
 
 def test_a_batch_counts_rows_and_tokens_with_and_without_padding():
@@ -51,10 +51,10 @@ def test_halves_are_the_upper_and_the_lower_rows():
 def test_a_batch_on_a_device_is_the_same_batch():
     moved = BATCH.to(torch.device("cpu"))
     assert torch.equal(moved.source_BS, BATCH.source_BS)
-    assert torch.equal(moved.target_places, BATCH.target_places)
+    assert torch.equal(moved.target_index, BATCH.target_index)
 
 
 def test_a_batch_of_tensors_equals_one_of_pairs():
     again = batch_of(BATCH.source_BS, BATCH.target_BT)
-    assert torch.equal(again.target_places, BATCH.target_places)
+    assert torch.equal(again.target_index, BATCH.target_index)
     assert torch.equal(again.gold_N, BATCH.gold_N)

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from aiayn.errors import DataError
-from aiayn.scoring.brackets import Report, score_trees
-from aiayn.scoring.checks import doubts_about_trees
-from aiayn.scoring.parameters import COLLINS, read_parameters
-from aiayn.scoring.reading import split_trees
+from aiayn.scoring.brackets import BracketingReport, score_trees
+from aiayn.scoring.checks import check_trees
+from aiayn.scoring.evalb_parameters import COLLINS, read_parameters
+from aiayn.scoring.evalb_trees import split_trees
 
 DOG = "(S (NP (DT the) (NN dog)) (VP (VBZ barks)))"  # S 0-3, NP 0-2, VP 2-3
 FORTY_ONE = "(S " + "(NN w) " * 41 + ")"
@@ -79,7 +79,7 @@ def test_three_crossings_are_more_than_two():
     assert (found["crossing"], found["crossing<=2"]) == (3, 0)
 
 
-def test_nested_and_neighbouring_brackets_do_not_cross():
+def test_nested_and_neighboring_brackets_do_not_cross():
     assert (
         figures("(S (X (A a) (B b)) (C c))", "(S (A a) (Y (X (B b)) (C c)))")["crossing"] == 1
     )
@@ -247,8 +247,8 @@ def test_a_quote_taken_for_a_possessive_is_put_back():
 @pytest.mark.parametrize(
     ("line", "found", "fix"),
     [
-        ("DELETE_LABLE TOP", "DELETE_LABLE is no parameter of EVALB", "DELETE_LABEL"),
-        ("COLOUR red", "COLOUR is no parameter", "take the line out"),
+        ("DELETE_LABLE TOP", "DELETE_LABLE is not a parameter of EVALB", "DELETE_LABEL"),
+        ("COLOR red", "COLOR is not a parameter", "take the line out"),
         ("EQ_LABEL ADVP", "EQ_LABEL takes two values, and it has ADVP", "COLLINS.prm"),
         ("CUTOFF_LEN forty", "CUTOFF_LEN takes one whole number", "COLLINS.prm"),
         ("DELETE_LABEL", "DELETE_LABEL takes one value, and it has nothing", "COLLINS.prm"),
@@ -300,12 +300,12 @@ def test_a_bracket_too_many_is_named_by_its_line():
 
 
 def test_a_root_without_a_label_is_noticed():
-    assert "1 trees have a root without" in "".join(doubts_about_trees([f"( {DOG})", DOG], 0))
-    assert not list(doubts_about_trees([DOG], 0))
+    assert "1 trees have a root without" in "".join(check_trees([f"( {DOG})", DOG], 0))
+    assert not list(check_trees([DOG], 0))
 
 
 def test_broken_trees_are_noticed():
-    assert "3 broken or empty trees" in "".join(doubts_about_trees([DOG], 3))
+    assert "3 broken or empty trees" in "".join(check_trees([DOG], 3))
 
 
 def grow(pick: random.Random, words: int) -> str:
@@ -358,5 +358,5 @@ def test_the_order_of_sentences_does_not_matter(seed):
 
 def test_a_report_knows_how_many_trees_were_left_out():
     report = score_trees([DOG] * 3, [DOG, "", "(S (NN cat))"])
-    assert isinstance(report, Report)
+    assert isinstance(report, BracketingReport)
     assert report.broken == 2

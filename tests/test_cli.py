@@ -84,6 +84,7 @@ def test_a_stream_that_is_closed_gives_no_traceback(closing, code, said):
         ["sh", "-c", f'"$0" -m aiayn info --preset tiny {closing}', sys.executable],
         capture_output=True,
         encoding="utf-8",
+        timeout=120,
     )
     assert done.returncode == code
     assert ("optim.warmup" in done.stdout) == (code == 0)

@@ -131,14 +131,14 @@ from toy import tiny_config
 from aiayn.commands.train import run_training
 from aiayn.training import update
 
-real, sizes = update.loss_of, []
-def loss_of(model, batch, smoothing):
+real, sizes = update.batch_loss, []
+def batch_loss(model, batch, smoothing):
     if os.environ["RANK"] == "1" and batch.padded_tokens > 60:
         raise RuntimeError("DefaultCPUAllocator: not enough memory")
     sizes.append(batch.padded_tokens)
     return real(model, batch, smoothing)
 
-update.loss_of = loss_of
+update.batch_loss = batch_loss
 data, run, *settings = sys.argv[1:]
 run_training(Path(data), Path(run), tiny_config(*settings), "cpu", None, None)
 print("largest at last", max(sizes[-4:]))

@@ -2,7 +2,7 @@
 
 import torch
 
-from aiayn.model.dropout import dropout
+from aiayn.kernels.dropout import dropout
 
 
 def test_dropout_keeps_the_mean_and_drops_the_share_it_was_asked_for():

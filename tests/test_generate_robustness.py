@@ -13,7 +13,7 @@ import pytest
 from toy import sentences
 
 from aiayn.checkpoint import find_model, load_model
-from aiayn.generation.translate import Translator
+from aiayn.generation.translator import Translator
 
 LINES = sentences(40, seed=61)
 # What is done is noted after every line, so that the test need not wait.

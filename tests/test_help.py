@@ -6,16 +6,11 @@ import sys
 
 import pytest
 
-from aiayn.cli import app
+from aiayn.cli import SUMMARIES, load_command
 
-EXAMPLES = {
-    command.name or command.callback.__name__: sys.modules[command.callback.__module__].EXAMPLES
-    for command in app.registered_commands
-    if command.callback
-}
-COMMANDS = list(EXAMPLES)
+COMMANDS = list(SUMMARIES)
 
-RUN_AND_TELL = """
+RUN_AND_LIST = """
 import sys
 from aiayn.cli import main
 sys.argv[0] = "aiayn"
@@ -28,22 +23,23 @@ finally:
 
 
 def run(*line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command line in a process of its own, which tells at the end what it has loaded."""
+    """Run a command line in a process of its own; it prints at the end what it has loaded."""
     return subprocess.run(
-        [sys.executable, "-c", RUN_AND_TELL, *line],
+        [sys.executable, "-c", RUN_AND_LIST, *line],
         capture_output=True,
         encoding="utf-8",
+        timeout=120,
         env={**os.environ, "COLUMNS": "200", **environment},
     )
 
 
-def test_the_commands_are_those_of_the_way_of_the_data():
-    way = ["sample", "preprocess", "train", "average", "generate", "score"]
-    assert [name for name in COMMANDS if name in way] == way
+def test_the_commands_are_listed_in_the_order_of_the_pipeline():
+    pipeline = ["sample", "preprocess", "train", "average", "generate", "score"]
+    assert [name for name in COMMANDS if name in pipeline] == pipeline
 
 
 @pytest.mark.parametrize("line", [["--help"], ["-h"], ["--version"]], ids=" ".join)
-def test_the_program_tells_about_itself_and_loads_nothing_heavy(line):
+def test_the_program_describes_itself_and_loads_nothing_heavy(line):
     done = run(*line)
     assert done.returncode == 0
     assert done.stderr == "loaded:\n"
@@ -52,13 +48,19 @@ def test_the_program_tells_about_itself_and_loads_nothing_heavy(line):
 
 def test_the_help_of_the_program_names_every_command():
     done = run("--help")
-    assert [name for name in COMMANDS if f" {name} " not in done.stdout] == []
+    assert [name for name in COMMANDS if f"\n{name} " not in done.stdout] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_shows_the_first_line_of_a_commands_help(name):
+    assert load_command(name).help.split("\n\n")[0] == SUMMARIES[name]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_holds_examples_and_loads_nothing_heavy(name):
     done = run(name, "--help")
-    examples = EXAMPLES[name]
+    title, *examples = load_command(name).epilog.split("\n\n")
+    assert title == "[bold]Examples[/bold]"
     assert done.returncode == 0
     assert done.stderr == "loaded:\n"
     assert len(examples) >= 2
@@ -99,7 +101,7 @@ def test_an_unknown_command_is_answered_with_the_one_that_was_meant(aiayn, word,
     assert f"error: there is no command '{word}'\n  fix: {meant}" in err
 
 
-def test_an_error_in_the_settings_is_told_at_once_and_without_a_traceback():
+def test_an_error_in_the_settings_is_reported_at_once_and_without_a_traceback():
     done = run("train", "data", "-o", "run", "--preset", "bsae")
     assert done.returncode == 2
     assert "error: there is no preset 'bsae'" in done.stderr

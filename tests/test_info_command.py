@@ -125,7 +125,7 @@ def test_the_curves_of_a_run_are_drawn(aiayn, trained, tmp_path):
     assert aiayn("info", trained, "--svg", tmp_path / "curves.svg")[0] == 0
     picture = ElementTree.parse(tmp_path / "curves.svg")
     texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"loss (nats a token)", "validation score", "learning rate"} <= set(texts)
+    assert {"loss (nats per token)", "validation score", "learning rate"} <= set(texts)
 
 
 def test_curves_can_be_piped(aiayn, trained):

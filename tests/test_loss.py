@@ -14,7 +14,7 @@ from aiayn.device import elements_at_once
 from aiayn.model.transformer import PAD, Transformer
 from aiayn.training import loss
 from aiayn.training.loss import (
-    project_and_compare,
+    fused_linear_cross_entropy,
     smoothed_cross_entropy,
     smoothing_floor,
     target_distribution,
@@ -88,7 +88,7 @@ def test_the_plain_loss_is_cross_entropy_whatever_the_smoothing(smoothing):
     expected = F.cross_entropy(states @ output.T, gold, reduction="sum")
     for result in (
         smoothed_cross_entropy(states @ output.T, gold, smoothing),
-        project_and_compare(states, output, gold, smoothing),
+        fused_linear_cross_entropy(states, output, gold, smoothing),
     ):
         torch.testing.assert_close(result.plain, expected)
 
@@ -100,7 +100,7 @@ def test_the_chunked_loss_equals_the_plain_one_forward_and_back(
 ):
     monkeypatch.setattr(loss, "elements_at_once", lambda device: logits_at_once)
     states, output, gold = states_and_gold()
-    chunked = project_and_compare(states, output, gold, smoothing)
+    chunked = fused_linear_cross_entropy(states, output, gold, smoothing)
     plain = smoothed_cross_entropy(states @ output.T, gold, smoothing)
     torch.testing.assert_close(chunked, plain)
     # A factor on the way back, as the division by the tokens of an update is one.
@@ -114,7 +114,7 @@ def test_a_bias_on_the_logits_gets_its_gradient(logits_at_once, monkeypatch):
     monkeypatch.setattr(loss, "elements_at_once", lambda device: logits_at_once)
     states, output, gold = states_and_gold()
     bias = torch.linspace(-1, 1, output.size(0)).requires_grad_()
-    chunked = project_and_compare(states, output, gold, 0.1, bias)
+    chunked = fused_linear_cross_entropy(states, output, gold, 0.1, bias)
     plain = smoothed_cross_entropy(states @ output.T + bias, gold, 0.1)
     torch.testing.assert_close(chunked, plain)
     ours = torch.autograd.grad(0.3 * chunked.smoothed, [states, output, bias])
@@ -125,7 +125,7 @@ def test_a_bias_on_the_logits_gets_its_gradient(logits_at_once, monkeypatch):
 def test_no_more_logits_than_a_chunk_exist_at_once(monkeypatch):
     monkeypatch.setattr(loss, "elements_at_once", lambda device: 5 * 11)
     with torch.no_grad(), Products() as products:
-        project_and_compare(*states_and_gold(), 0.1)
+        fused_linear_cross_entropy(*states_and_gold(), 0.1)
     assert products.sizes == [(rows, 11) for rows in (4, 5, 4, 5, 5)]
 
 
@@ -136,7 +136,7 @@ def test_no_chunk_is_a_single_row_which_threads_add_up_otherwise():
     for count in (1, 2, 3):
         states, output, gold = states_and_gold(tokens, vocabulary=words)
         with threads(count):
-            smoothed, plain = project_and_compare(states, output, gold, 0.1)
+            smoothed, plain = fused_linear_cross_entropy(states, output, gold, 0.1)
             smoothed.backward()
         found.append([smoothed, plain, states.grad, output.grad])
     for others in found[1:]:
@@ -145,7 +145,7 @@ def test_no_chunk_is_a_single_row_which_threads_add_up_otherwise():
 
 def test_great_logits_overflow_neither_loss_nor_gradient():
     states, output, gold = states_and_gold()
-    result = project_and_compare(1000 * states, output, gold, 0.1)
+    result = fused_linear_cross_entropy(1000 * states, output, gold, 0.1)
     expected = smoothed_cross_entropy(1000 * states @ output.T, gold, 0.1)
     torch.testing.assert_close(result, expected)
     assert all(
@@ -160,7 +160,7 @@ def test_in_half_precision_loss_and_gradient_stay_near_those_of_float32(half, mo
     expected = smoothed_cross_entropy(states @ output.T, gold, 0.1)
     wanted = torch.autograd.grad(expected.smoothed, [states, output])
     with torch.autocast("cpu", half):
-        result = project_and_compare(states, output, gold, 0.1)
+        result = fused_linear_cross_entropy(states, output, gold, 0.1)
     assert result.smoothed.dtype == torch.float32
     torch.testing.assert_close(result, expected, rtol=1e-2, atol=0)
     for ours, theirs in zip(
@@ -175,7 +175,7 @@ def test_in_float16_a_gradient_too_small_for_it_is_not_lost():
     states = torch.tensor([[16.0, 0.0]])
     output = torch.tensor([[1.0, 0.0], [0.0, 0.0]], requires_grad=True)
     with torch.autocast("cpu", torch.float16):
-        result = project_and_compare(states, output, torch.tensor([0]), 0.0)
+        result = fused_linear_cross_entropy(states, output, torch.tensor([0]), 0.0)
     (gradient,) = torch.autograd.grad(result.smoothed, [output])
     assert gradient[1, 0].item() == pytest.approx(16 * math.exp(-16), rel=1e-2)
 
@@ -186,7 +186,7 @@ def test_in_bfloat16_only_the_logits_are_bfloat16_and_the_sums_are_not():
     states, output = states.detach().sign(), output.detach().sign()
     expected = smoothed_cross_entropy(states @ output.T, gold, 0.1)
     with torch.autocast("cpu", torch.bfloat16):
-        result = project_and_compare(states, output, gold, 0.1)
+        result = fused_linear_cross_entropy(states, output, gold, 0.1)
     torch.testing.assert_close(result, expected, rtol=1e-6, atol=0)
 
 
@@ -194,9 +194,9 @@ def test_in_bfloat16_only_the_logits_are_bfloat16_and_the_sums_are_not():
 def test_without_gradients_the_sums_are_the_same_and_the_logits_the_only_product(mode):
     states, output, gold = states_and_gold()
     with Products() as all_products:
-        expected = project_and_compare(states, output, gold, 0.1)
+        expected = fused_linear_cross_entropy(states, output, gold, 0.1)
     with mode(), Products() as products:
-        without = project_and_compare(states, output, gold, 0.1)
+        without = fused_linear_cross_entropy(states, output, gold, 0.1)
     torch.testing.assert_close(without, expected)
     assert not without.smoothed.requires_grad
     assert (len(all_products.sizes), len(products.sizes)) == (3, 1)
@@ -204,7 +204,9 @@ def test_without_gradients_the_sums_are_the_same_and_the_logits_the_only_product
 
 def test_no_token_costs_nothing_and_moves_nothing():
     states, output, _ = states_and_gold()
-    result = project_and_compare(states[:0], output, torch.empty(0, dtype=torch.long), 0.1)
+    result = fused_linear_cross_entropy(
+        states[:0], output, torch.empty(0, dtype=torch.long), 0.1
+    )
     assert result.smoothed.item() == result.plain.item() == 0
     (gradient,) = torch.autograd.grad(result.smoothed, [output])
     assert not gradient.any()
@@ -222,7 +224,9 @@ def test_the_gradient_does_not_depend_on_how_an_update_is_split(pieces):
         longest = int((targets != PAD).sum(1).max())
         sources, targets = sources[:, :longest], targets[:, :longest]
         states, real = model.states(sources, targets), targets != PAD
-        result = project_and_compare(states[real], model.output.weight, targets[real], 0.1)
+        result = fused_linear_cross_entropy(
+            states[real], model.output.weight, targets[real], 0.1
+        )
         (result.smoothed / lengths.sum()).backward()
 
     backward(*pairs)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from toy import threads
 
-from aiayn.model.norm import LayerNorm
+from aiayn.kernels.norm import LayerNorm
 
 D = 160
 

@@ -10,7 +10,7 @@ import pytest
 from aiayn.errors import DataError, Interrupted, Stopped
 from aiayn.generation import output
 from aiayn.generation.output import Layout, ResumableFile, open_output
-from aiayn.generation.translate import Line, Output, Translation
+from aiayn.generation.translator import Line, Output, Translation
 
 BEST = Output("der Hund", -1.25, True, [], [(0, 0), (2, 1)])
 SECOND = Output("ein Hund", -2.5, False, [], [(1, 0), (2, 1)])

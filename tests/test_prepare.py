@@ -14,9 +14,9 @@ from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.generation.prepare import Int8Linear, PackedLinear, load_models, plain, prepare
-from aiayn.generation.translate import Translator
-from aiayn.model.linear import Linear
-from aiayn.model.transformer import source_allowed
+from aiayn.generation.translator import Translator
+from aiayn.kernels.linear import Linear
+from aiayn.model.transformer import is_token
 
 CPU = torch.device("cpu")
 SOURCE_BS = pad([[5, 60, 7, 261, 1], [9, 1], [4, 4, 270, 1]])
@@ -37,7 +37,7 @@ def outputs(model: nn.Module) -> list[torch.Tensor]:
     """Return the memory, the logits, and the logits of a first step with caches."""
     with torch.inference_mode():
         return [
-            model.encode(SOURCE_BS, source_allowed(SOURCE_BS)),
+            model.encode(SOURCE_BS, is_token(SOURCE_BS)),
             model(SOURCE_BS, TARGET_BT),
             CachedDecoder(model, SOURCE_BS)(torch.full((3, 2), PAD), None),
         ]

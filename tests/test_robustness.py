@@ -26,7 +26,7 @@ from toy import TINY
 
 from aiayn.checkpoint import load_model
 from aiayn.cli import main
-from aiayn.training.ranks import name_attempt
+from aiayn.distributed import agree_on_prefix
 
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
 SETTINGS = (
@@ -42,7 +42,12 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node")
 # three. No thread has run in it yet, so that the processes are as good as new.
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
-    ["aiayn.training.loop", "aiayn.generation.translate", "aiayn.scoring.bleu", "torch._dynamo"]
+    [
+        "aiayn.training.loop",
+        "aiayn.generation.translator",
+        "aiayn.scoring.bleu",
+        "torch._dynamo",
+    ]
 )
 
 
@@ -156,6 +161,7 @@ def workers_of(agent: subprocess.Popen[str]) -> Iterator[int]:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers by /proc")
 def test_a_worker_that_is_killed_comes_back_and_the_run_is_the_same(data, two_nodes, tmp_path):
+    # The processes find one another again by `agree_on_prefix`: without it, they exit with 1.
     run = tmp_path / "run"
     line = ("-m", "aiayn", "train", data.path, "-o", run, *COMMAND, *SETTINGS)
     agent = subprocess.Popen(
@@ -251,12 +257,12 @@ def test_training_outlives_the_reader_of_what_it_says(data, tmp_path):
     assert "done: 20 updates" in (tmp_path / "run" / "train.log").read_text()
 
 
-def test_processes_of_one_attempt_share_a_name_that_no_other_attempt_had():
+def test_processes_of_one_attempt_share_a_prefix_that_no_other_attempt_had():
     store = torch.distributed.HashStore()
     names = []
     for world in (3, 3, 2):
         with ThreadPoolExecutor(world) as pool:
-            jobs = [pool.submit(name_attempt, store, rank, world) for rank in range(world)]
+            jobs = [pool.submit(agree_on_prefix, store, rank, world) for rank in range(world)]
         found = [job.result() for job in jobs]
         assert len(set(found)) == 1
         names.append(found[0])

@@ -1,7 +1,6 @@
 """The German of the corpus made by rule, case by case by hand."""
 
 import pytest
-
 from aiayn.sample.clauses import Clause, clause, fronted, question, statement, subordinate
 from aiayn.sample.complements import Complement
 from aiayn.sample.conjugation import (
@@ -33,7 +32,6 @@ from aiayn.sample.declension import (
     THIS,
     A,
 )
-from aiayn.sample.lexicon import ALL_ADJECTIVES, ALL_NOUNS
 from aiayn.sample.numbers import (
     clock_times,
     dates,
@@ -44,6 +42,8 @@ from aiayn.sample.numbers import (
 )
 from aiayn.sample.phrases import Subject, prepend
 from aiayn.sample.predicates import ACCUSATIVES, DATIVES, WITH_PREPOSITION
+
+from aiayn.sample.lexicon import ALL_ADJECTIVES, ALL_NOUNS
 
 NOUNS = {noun.en[0]: noun for noun in ALL_NOUNS}
 ADJECTIVES = {adjective.en: adjective for adjective in ALL_ADJECTIVES}

@@ -51,6 +51,7 @@ def from_shell(line: str, **environment: str) -> subprocess.CompletedProcess[str
         [sys.executable, "-m", *line.split()],
         capture_output=True,
         encoding="utf-8",
+        timeout=120,
         env={**os.environ, **environment},
     )
 
@@ -89,7 +90,7 @@ def test_tokens_given_as_such_are_not_tokenized_again(aiayn, folder):
     assert "looks tokenized" in err
 
 
-def test_tokenized_text_is_warned_of_once_and_by_us(aiayn, folder, caplog):
+def test_tokenized_text_gives_one_warning_and_none_of_sacrebleu(aiayn, folder, caplog):
     folder("tok.de", *["Ja , das ist gut ."] * 120)
     _, _, err = aiayn("score tok.de -i tok.de")
     assert err.startswith("warning: tok.de looks tokenized in 120 of 120 lines")
@@ -133,7 +134,7 @@ def test_the_table_by_length_follows_the_score(aiayn):
     assert json.loads(out)["by_length"][0]["sentences"] == 3
 
 
-def test_line_counts_that_differ_are_told_with_both_files(aiayn, folder):
+def test_line_counts_that_differ_are_reported_with_both_files(aiayn, folder):
     folder("two.de", *HYPOTHESIS[:2])
     code, out, err = aiayn("score ref.de -i two.de")
     assert (code, out) == (3, "")
@@ -217,7 +218,7 @@ def test_a_parameter_file_is_read_and_named(aiayn, folder):
     assert "F1@2|" in out
 
 
-def test_numbers_of_trees_that_differ_are_told_with_both_files(aiayn, folder):
+def test_numbers_of_trees_that_differ_are_reported_with_both_files(aiayn, folder):
     folder("one.mrg", TREE)
     code, _, err = aiayn("score --trees gold.mrg -i one.mrg")
     assert code == 3
@@ -258,7 +259,7 @@ def test_a_command_line_that_does_not_fit_ends_with_2(aiayn, line, message):
     assert "fix: " in err
 
 
-def test_a_test_set_misspelt_gets_the_nearest_names(aiayn):
+def test_a_misspelled_test_set_gets_the_nearest_names(aiayn):
     assert "did you mean wmt14/full" in aiayn("score -t wmt14/ful -l en-de")[2]
 
 
@@ -277,7 +278,7 @@ def test_a_test_set_in_sacrebleus_cache_is_used(folder, tmp_path):
     assert "|test:wmt14/full|lang:en-de|" in ran.stdout
 
 
-def test_a_test_set_that_does_not_download_ends_with_3_and_a_way_out(folder, tmp_path):
+def test_a_test_set_that_does_not_download_ends_with_3_and_a_fix(folder, tmp_path):
     ran = from_shell(
         "aiayn score -t wmt14/full -l en-de -i hyp.de",
         SACREBLEU=str(tmp_path / "cache"),
@@ -296,11 +297,13 @@ def test_scoring_text_loads_neither_torch_nor_the_papers_tokenizer(folder):
         "except SystemExit: pass\n"
         "print(sorted({'torch', 'numpy', 'sacremoses'} & set(sys.modules)))"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=120
+    )
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_reader_who_leaves_ends_talk_as_quietly_as_results(tmp_path):
+def test_a_closed_pipe_ends_messages_as_quietly_as_results(tmp_path):
     (tmp_path / "ref").write_text("a b c d e\n" * 3)
     script = '"$0" -m aiayn score "$1" -i "$1" --by-length 2>&1 | true; echo "${PIPESTATUS[0]}"'
     done = subprocess.run(

@@ -7,7 +7,7 @@ import sacrebleu
 
 from aiayn.errors import DataError, OutsideBand, UsageError
 from aiayn.scoring.bleu import score_by_length, score_text
-from aiayn.scoring.checks import doubts, doubts_about_hyphens
+from aiayn.scoring.checks import check_hyphens, check_text
 from aiayn.scoring.compare import compare_text
 from aiayn.scoring.score import Score, aligned, parse_band, require_same_count
 
@@ -171,7 +171,7 @@ def test_an_empty_reference_file_is_refused():
 @pytest.mark.parametrize("text", ["27.3\xb10.5", "27.3+-0.5", "27.3 +/- .5", " 27.3 +- 0.5 "])
 def test_a_band_is_read_in_each_of_its_spellings(text):
     band = parse_band(text)
-    assert (band.centre, band.width) == (27.3, 0.5)
+    assert (band.center, band.width) == (27.3, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -209,10 +209,10 @@ def test_a_record_holds_what_is_known_and_then_the_parts():
 
 
 def warned(hypotheses: list[str], *references: list[str]) -> str:
-    return "\n".join(doubts(hypotheses, references or [hypotheses], name="hyp.de"))
+    return "\n".join(check_text(hypotheses, references or [hypotheses], name="hyp.de"))
 
 
-def test_plain_text_raises_no_doubt():
+def test_plain_text_gives_no_warning():
     assert warned(["Das ist gut, sagte er.", "Wirklich ... 3.5 % ?", "Vraiment ?"]) == ""
 
 
@@ -247,5 +247,5 @@ def test_the_filtered_newstest2014_is_noticed_by_its_length():
 
 
 def test_hyphens_that_are_split_already_are_noticed():
-    assert "2 lines" in next(doubts_about_hyphens(["a @-@ b", "a ##AT##-##AT## b", "a-b"]))
-    assert not list(doubts_about_hyphens(["a-b"]))
+    assert "2 lines" in next(check_hyphens(["a @-@ b", "a ##AT##-##AT## b", "a-b"]))
+    assert not list(check_hyphens(["a-b"]))

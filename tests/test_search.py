@@ -14,7 +14,7 @@ from aiayn.generation.search import (
     BeamSearch,
     Hypothesis,
     Task,
-    best_places,
+    best_index,
     length_penalty,
     normaliser,
     round_up,
@@ -241,7 +241,7 @@ def test_the_best_places_are_those_of_topk(width, count, impossible, monkeypatch
     logits_BJW, added_BJ = torch.randn(9, 2, width), torch.randn(9, 2)
     logits_BJW[torch.rand(logits_BJW.shape) < impossible] = -math.inf
     sums_BN = (logits_BJW + added_BJ[..., None]).flatten(1)
-    values, places = best_places(logits_BJW.clone(), added_BJ, count)
+    values, places = best_index(logits_BJW.clone(), added_BJ, count)
     assert values.tolist() == sums_BN.topk(min(count, 2 * width)).values.tolist()
     assert sums_BN.gather(1, torch.from_numpy(places)).tolist() == values.tolist()
     assert all(len(set(row)) == len(row) for row in places.tolist())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aiayn.generation.tokens import (
+from aiayn.figures.tokens import (
     find_word,
     is_right_to_left,
     readable,

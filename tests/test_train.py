@@ -25,7 +25,7 @@ from aiayn.training.run import RunFolder
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
 
 
-def constant_score(model, ranks):
+def constant_score(model, group):
     """A stand-in for BLEU that costs nothing."""
     return Score(name="constant", value=1.0, signature="none")
 
@@ -298,7 +298,7 @@ def test_only_the_newest_checkpoints_are_kept(data, tmp_path, aiayn):
 def test_the_best_checkpoints_are_kept_beside_the_newest(data, tmp_path):
     falling = iter(range(100, 0, -1))
 
-    def score(model, ranks):
+    def score(model, group):
         return Score(name="falling", value=next(falling), signature="none")
 
     settings = ("train.save_every=1", "train.valid_every=1", "train.average=1")

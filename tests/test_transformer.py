@@ -12,7 +12,7 @@ from aiayn.errors import DataError
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import AddAndNorm, FeedForward
 from aiayn.model.positions import sinusoids
-from aiayn.model.transformer import Embedding, Transformer, shift_right, source_allowed
+from aiayn.model.transformer import Embedding, Transformer, is_token, shift_right
 
 SMALL = ModelConfig(layers=2, d_model=12, d_ff=24, heads=3, d_k=4, d_v=4, dropout=0.0)
 WORDS = 30
@@ -42,7 +42,7 @@ def test_the_plain_path_equals_the_fused_one_when_d_k_differs_from_d_v():
     source, target = padded_batch()
     fused = model(source, target)
     gradients = torch.autograd.grad(fused.square().sum(), list(model.parameters()))
-    model.use_reference_attention()
+    model.keep_attention_weights()
     plain = model(source, target)
     torch.testing.assert_close(plain, fused)
     expected = torch.autograd.grad(plain.square().sum(), list(model.parameters()))
@@ -51,7 +51,7 @@ def test_the_plain_path_equals_the_fused_one_when_d_k_differs_from_d_v():
 
 def test_the_plain_path_shows_where_every_layer_looks():
     model = small_model()
-    model.use_reference_attention()
+    model.keep_attention_weights()
     source, target = padded_batch()
     model(source, target)
     for layer in model.encoder:
@@ -79,8 +79,8 @@ def test_more_padding_on_the_source_changes_nothing():
     model = small_model().double().eval()
     source, target = padded_batch()
     longer, real = F.pad(source, (0, 9)), source != 0
-    memory = model.encode(source, source_allowed(source))
-    longer_memory = model.encode(longer, source_allowed(longer))[:, :7]
+    memory = model.encode(source, is_token(source))
+    longer_memory = model.encode(longer, is_token(longer))[:, :7]
     # Not bit for bit: a kernel may sum a longer row in another order.
     torch.testing.assert_close(longer_memory[real], memory[real], rtol=0, atol=1e-12)
     torch.testing.assert_close(model(longer, target), model(source, target), rtol=0, atol=1e-12)
@@ -89,7 +89,7 @@ def test_more_padding_on_the_source_changes_nothing():
 def test_what_the_encoder_puts_at_padding_changes_no_bit_of_the_output():
     model = small_model().eval()
     source, target = padded_batch()
-    allowed = source_allowed(source)
+    allowed = is_token(source)
     memory = model.encode(source, allowed)
     spoilt = memory.masked_fill((source == 0)[..., None], 99.0)
     shifted = shift_right(target)
@@ -98,7 +98,7 @@ def test_what_the_encoder_puts_at_padding_changes_no_bit_of_the_output():
 
 
 def test_the_mask_hides_padding_from_every_query():
-    assert source_allowed(torch.tensor([[5, 1, 0], [5, 6, 1]])).tolist() == [
+    assert is_token(torch.tensor([[5, 1, 0], [5, 6, 1]])).tolist() == [
         [[[True, True, False]]],
         [[[True, True, True]]],
     ]
@@ -153,7 +153,7 @@ def test_logits_are_states_times_the_embedding_without_scale_or_bias():
     assert model.output.bias is None
 
 
-def test_a_shared_vocabulary_is_one_matrix_in_three_places():
+def test_a_shared_vocabulary_is_one_matrix_in_three_index():
     model = small_model()
     matrices = {model.source_embedding.weight, model.target_embedding.weight}
     assert matrices == {model.output.weight}

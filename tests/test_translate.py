@@ -17,7 +17,7 @@ from aiayn.data.vocabulary import EOS
 from aiayn.errors import MemoryTooSmall
 from aiayn.generation import translate
 from aiayn.generation.search import BeamSearch
-from aiayn.generation.translate import Output, Translator, cut, windows
+from aiayn.generation.translator import Output, Translator, cut, windows
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,16 @@ import pytest
 import torch
 from toy import make_data, threads, tiny_config
 
+from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
-from aiayn.model.linear import HAS_PRODUCTS
+from aiayn.kernels.linear import ONEDNN_IS_FAST
 from aiayn.training.feed import prepared_ahead, updates_from
-from aiayn.training.ranks import Ranks
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import fresh_state
 from aiayn.training.update import Piece, add_gradients, dropout_seed, run_update
 
 CPU = torch.device("cpu")
-ALONE = Ranks(0, 1, CPU)
+ALONE = ProcessGroup(0, 1, CPU)
 F32 = torch.float32
 
 
@@ -35,13 +35,13 @@ def make_state(data):
     return make
 
 
-def first_update(corpus, config, ranks=ALONE, *, epoch=0, number=0):
-    return next(updates_from(corpus, config.batch, ranks, seed=1, epoch=epoch, number=number))
+def first_update(corpus, config, group=ALONE, *, epoch=0, number=0):
+    return next(updates_from(corpus, config.batch, group, seed=1, epoch=epoch, number=number))
 
 
-def gradient(state, corpus, ranks=ALONE):
+def gradient(state, corpus, group=ALONE):
     """Return the two losses and the summed gradient of the first update, or a rank's share."""
-    update = first_update(corpus, state.config, ranks)
+    update = first_update(corpus, state.config, group)
     pieces = [Piece(str(number), batch) for number, batch in update.micro]
     losses = add_gradients(state, pieces, F32)
     return losses, state.gradients.total.clone()
@@ -154,14 +154,14 @@ def test_the_shares_of_processes_add_up_to_the_whole_with_dropout(make_state, co
     settings = ("model.dropout=0.3", "batch.micro_tokens=50")
     losses, whole = gradient(make_state(*settings), corpus)
     shares = [
-        gradient(make_state(*settings), corpus, Ranks(rank, world, CPU))
+        gradient(make_state(*settings), corpus, ProcessGroup(rank, world, CPU))
         for rank in range(world)
     ]
     assert torch.equal(sum(share for _, share in shares), whole)
     assert torch.equal(sum(part for part, _ in shares), losses)
 
 
-@pytest.mark.skipif(not HAS_PRODUCTS, reason="how other libraries share a product is theirs")
+@pytest.mark.skipif(not ONEDNN_IS_FAST, reason="how other libraries share a product is theirs")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -239,8 +239,8 @@ def test_an_epoch_follows_the_one_before(corpus):
 def test_an_update_counts_the_tokens_of_all_processes(corpus):
     config = tiny_config("batch.micro_tokens=30")
     whole, *shares = (
-        first_update(corpus, config, ranks)
-        for ranks in (ALONE, Ranks(0, 2, CPU), Ranks(1, 2, CPU))
+        first_update(corpus, config, group)
+        for group in (ALONE, ProcessGroup(0, 2, CPU), ProcessGroup(1, 2, CPU))
     )
     own = [sum(batch.tokens for _, batch in share.micro) for share in shares]
     assert {share.target_tokens for share in shares} == {whole.target_tokens}

@@ -1,6 +1,7 @@
-"""`aiayn attend`: where the heads of a model look."""
+"""`aiayn attend`: which tokens the heads of a model attend to."""
 
 import json
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aiayn import console
+from aiayn.commands.options import takes_options
 from aiayn.data.atomic import require_place, write_bytes
 from aiayn.data.text import STDIN, read_raw_lines
 from aiayn.errors import UsageError
 
 if TYPE_CHECKING:
     from aiayn.checkpoint import ModelFile
-    from aiayn.generation.attend import Attended, SentencePair
+    from aiayn.generation.attention_maps import SentenceAttention, SentencePair
 
 EXAMPLES = (
     'aiayn attend run "The dog sees the cat." --html attention.html',
@@ -24,84 +26,81 @@ EXAMPLES = (
 
 CROSS, MEAN = "cross", "mean"
 DIGITS = 6
-"""Of weights as numbers: as many as float32 has."""
+"""Of the weights in JSON: as many as float32 has."""
 
 _what = partial(typer.Option, rich_help_panel="What to show")
 _where = partial(typer.Option, rich_help_panel="Where to show it")
 _run = partial(typer.Option, rich_help_panel="Running")
 
+
 MODEL = "Run folder (its average, else its best model) or model file."
-Model = Annotated[Path, typer.Argument(help=MODEL)]
 SOURCE = "Sentence, in quotation marks; - is standard input."
-Source = Annotated[str, typer.Argument(help=SOURCE)]
-TARGET = "Its translation, or its parse."
-Target = Annotated[str | None, typer.Argument(help=TARGET, show_default="the model's own")]
-KIND = "Attention within the source, within the target, or from target to source."
-Kinds = Annotated[
-    list[str] | None,
-    _what(
-        metavar="encoder|decoder|cross|all",
-        help=KIND,
-        show_default="cross; all for --html and --json",
-    ),
-]
-LAYER = "Layers, counted from 1. The paper's figures show layer 5 of 6."
-Layers = Annotated[
-    list[str] | None,
-    _what(metavar="N[,M]|all", help=LAYER, show_default="the last; all for --html and --json"),
-]
-HEAD = "Heads, counted from 1, or their mean."
-Heads = Annotated[
-    list[str] | None,
-    _what(metavar="N[,M]|all|mean", help=HEAD, show_default="mean in the terminal, else all"),
-]
-TOKEN = "Draw only where this word looks, as figure 3 of the paper does."
-Token = Annotated[str | None, _what(metavar="WORD", help=TOKEN)]
+_target = typer.Argument(help="Its translation, or its parse.", show_default="the model's own")
+_kind = _what(
+    metavar="encoder|decoder|cross|all",
+    help="Attention within the source, within the target, or from target to source.",
+    show_default="cross; all for --html and --json",
+)
+_layer = _what(
+    metavar="N[,M]|all",
+    help="Layers, counted from 1. The paper's figures show layer 5 of 6.",
+    show_default="the last; all for --html and --json",
+)
+_head = _what(
+    metavar="N[,M]|all|mean",
+    help="Heads, counted from 1, or their mean.",
+    show_default="mean in the terminal, else all",
+)
+TOKEN = "Draw the attention of this word only, as figure 3 of the paper does."
 HTML = "Write a page to explore in a browser; it needs no network."
-Html = Annotated[Path | None, _where(metavar="FILE", help=HTML)]
-Svg = Annotated[Path | None, _where(metavar="FILE", help="Draw a figure for a paper.")]
-Json = Annotated[bool, _where("--json", help="Print the numbers for machines.")]
-Device = Annotated[str, _run(help="auto, cpu, cuda or mps.")]
+SVG = "Draw a figure for a paper."
 
 
-def attend(
-    model: Model,
-    source: Source,
-    target: Target = None,
-    kind: Kinds = None,
-    layer: Layers = None,
-    head: Heads = None,
-    token: Token = None,
-    html: Html = None,
-    svg: Svg = None,
-    as_json: Json = False,
-    device: Device = "auto",
-) -> None:
-    """Show where the heads of a model look (figures 3 to 5 of the paper).
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttendOptions:
+    """The command line of `aiayn attend`."""
+
+    model: Annotated[Path, typer.Argument(help=MODEL)]
+    source: Annotated[str, typer.Argument(help=SOURCE)]
+    target: Annotated[str | None, _target] = None
+    kind: Annotated[list[str] | None, _kind] = None
+    layer: Annotated[list[str] | None, _layer] = None
+    head: Annotated[list[str] | None, _head] = None
+    token: Annotated[str | None, _what(metavar="WORD", help=TOKEN)] = None
+    html: Annotated[Path | None, _where(metavar="FILE", help=HTML)] = None
+    svg: Annotated[Path | None, _where(metavar="FILE", help=SVG)] = None
+    as_json: Annotated[bool, _where("--json", help="Print the numbers for machines.")] = False
+    device: Annotated[str, _run(help="auto, cpu, cuda or mps.")] = "auto"
+
+
+@takes_options(AttendOptions)
+def attend(options: AttendOptions) -> None:
+    """Show what the heads of a model attend to (figures 3 to 5 of the paper).
 
     Without a target, the model's own translation is made first. The result is a heat map in the
     terminal, unless a page, a figure or numbers are asked for.
     """
-    for picture in filter(None, (html, svg)):
-        require_place(picture, begins=b"<")
-    sentence = read_sentence(source)
-    kinds, layers, heads = (split(wanted) for wanted in (kind, layer, head))
-    path, file = open_model(model, kinds, layers, heads)
-    pair, all_maps = look(file, sentence, target, device)
-    many = all_maps.select(kinds=kinds, layers=layers, heads=heads)
+    html, svg, token = options.html, options.svg, options.token
+    for file in filter(None, (html, svg)):
+        require_place(file, begins=b"<")
+    source = read_sentence(options.source)
+    kinds, layers, heads = map(split, (options.kind, options.layer, options.head))
+    path, model = open_model(options.model, kinds, layers, heads)
+    pair, attention = compute(model, source, options.target, options.device)
+    many = attention.select(kinds=kinds, layers=layers, heads=heads)
     few = many.select(kinds=kinds or [CROSS], layers=layers or [str(many.layers[-1])])
     if html is not None:
-        write_page(html, many, sentence, token)
+        write_page(html, many, source, token)
     if svg is not None:
         write_figure(svg, few, token)
-    if as_json:
-        print_numbers(path, pair, many)
+    if options.as_json:
+        print_json(path, pair, many)
     elif html is None and svg is None:
-        print_maps(few if heads else few.select(heads=[MEAN]), token)
+        print_heat_maps(few if heads else few.select(heads=[MEAN]), token)
 
 
 def read_sentence(text: str) -> str:
-    """Return the sentence that is given, or that standard input holds."""
+    """Return the sentence that is given, or the first line of standard input."""
     if Path(text) == STDIN:
         sentence, *more = [*islice(read_raw_lines(STDIN), 2)] or [b""]
         if more:
@@ -121,7 +120,7 @@ def open_model(
 ) -> "tuple[Path, ModelFile]":
     """Return a model file and its path, if the model has what is to be shown."""
     from aiayn.checkpoint import find_model, load_model
-    from aiayn.generation.attend import require_choice
+    from aiayn.generation.attention_maps import require_choice
 
     path = find_model(model)
     file = load_model(path)
@@ -131,117 +130,111 @@ def open_model(
     return path, file
 
 
-def look(
-    file: "ModelFile", source: str, target: str | None, device: str
-) -> "tuple[SentencePair, Attended]":
+def compute(
+    file: "ModelFile", source: str, target: str | None, device_name: str
+) -> "tuple[SentencePair, SentenceAttention]":
     """Return the pair of sentences and all attention weights."""
     from aiayn.device import choose_device, prepare_device
-    from aiayn.generation.attend import LONGEST, make_pair
-    from aiayn.generation.attend import attend as attend_to
+    from aiayn.generation.attention_maps import LONGEST, compute_attention, make_pair
     from aiayn.generation.search import BeamSearch
-    from aiayn.generation.translate import Translator
+    from aiayn.generation.translator import Translator
 
-    place = choose_device(device)
-    prepare_device(place)
+    device = choose_device(device_name)
+    prepare_device(device)
     decode = file.config.decode
     search = BeamSearch(beam=decode.beam, alpha=decode.alpha)
-    network = file.build().to(place)
-    translator = Translator([network], file.codec, search, decode.extra_length, longest=LONGEST)
-    pair = make_pair(network, file.codec, translator.translate, source, target)
+    model = file.build().to(device)
+    translator = Translator([model], file.codec, search, decode.extra_length, longest=LONGEST)
+    pair = make_pair(model, file.codec, translator.translate, source, target)
     if pair.score is not None:
         console.say(f"translation: {pair.translation} (score {pair.score:.4f})")
-    return pair, attend_to(network, file.codec, pair.source, pair.target)
+    return pair, compute_attention(model, file.codec, pair.source, pair.target)
 
 
-def rows_of(attended: "Attended", token: str | None) -> dict[str, list[int]]:
+def rows_of(attention: "SentenceAttention", token: str | None) -> dict[str, list[int]]:
     """Return by kind the queries to draw: all, or those that spell a word where it occurs."""
-    from aiayn.generation.tokens import find_word, readable
+    from aiayn.figures.tokens import find_word, readable
 
     if token is None:
-        return {kind: list(range(len(maps.queries))) for kind, maps in attended.maps.items()}
-    found = {kind: find_word(maps.queries, token) for kind, maps in attended.maps.items()}
+        return {kind: list(range(len(maps.queries))) for kind, maps in attention.maps.items()}
+    found = {kind: find_word(maps.queries, token) for kind, maps in attention.maps.items()}
     if not any(found.values()):
-        queries = {text for maps in attended.maps.values() for text in readable(maps.queries)}
+        queries = {text for maps in attention.maps.values() for text in readable(maps.queries)}
         raise UsageError(
-            f"{token!r} is none of the words that look in {' or '.join(found)} attention",
+            f"{token!r} is not among the queries of {' or '.join(found)} attention",
             fix=f"choose from {' '.join(sorted(queries))}, or another --kind",
         )
     return {kind: rows for kind, rows in found.items() if rows}
 
 
-def write_page(path: Path, attended: "Attended", source: str, token: str | None) -> None:
+def write_page(
+    path: Path, attention: "SentenceAttention", source: str, token: str | None
+) -> None:
     """Write the page to explore."""
-    from aiayn.generation.attention_page import draw_page
+    from aiayn.figures.attention_page import draw_page
 
-    chosen = rows_of(attended, token) if token is not None else {}
-    write_bytes(path, draw_page(attended, title=source, chosen=chosen).encode())
+    chosen = rows_of(attention, token) if token is not None else {}
+    write_bytes(path, draw_page(attention, title=source, chosen=chosen).encode())
     console.say(f"wrote {path}")
 
 
-def write_figure(path: Path, attended: "Attended", token: str | None) -> None:
+def write_figure(path: Path, attention: "SentenceAttention", token: str | None) -> None:
     """Draw a panel for each kind and layer."""
-    from aiayn.generation.attention_svg import Panel, draw_attention
-    from aiayn.generation.tokens import readable
+    from aiayn.figures.attention_svg import Panel, draw_attention
+    from aiayn.figures.tokens import readable
 
     panels = [
         Panel(
             title=f"{kind} attention, layer {layer}",
-            queries=readable(attended.maps[kind].queries),
-            keys=readable(attended.maps[kind].keys),
-            heads=attended.heads,
+            queries=readable(attention.maps[kind].queries),
+            keys=readable(attention.maps[kind].keys),
+            heads=attention.heads,
             weights_HLM=weights_HLM,
             rows=rows,
         )
-        for kind, rows in rows_of(attended, token).items()
+        for kind, rows in rows_of(attention, token).items()
         for layer, weights_HLM in zip(
-            attended.layers, attended.maps[kind].weights_NHLM, strict=True
+            attention.layers, attention.maps[kind].weights_NHLM, strict=True
         )
     ]
     write_bytes(path, draw_attention(panels).encode())
     console.say(f"drew {path}")
 
 
-def print_numbers(model: Path, pair: "SentencePair", attended: "Attended") -> None:
+def print_json(model: Path, pair: "SentencePair", attention: "SentenceAttention") -> None:
     """Print tokens and weights as JSON on one line."""
-    maps = attended.maps
+    maps = attention.maps
     numbers: dict[str, Any] = {
         "model": str(model),
-        "source": attended.source,
-        "target": attended.target,
+        "source": attention.source,
+        "target": attention.target,
         **({} if pair.score is None else {"score": pair.score}),
-        "layers": attended.layers,
-        "heads": attended.heads,
-        "tokens": {
-            kind: {"queries": found.queries, "keys": found.keys} for kind, found in maps.items()
-        },
+        "layers": attention.layers,
+        "heads": attention.heads,
+        "tokens": {kind: {"queries": m.queries, "keys": m.keys} for kind, m in maps.items()},
         "attention": {
-            kind: found.weights_NHLM.astype(float).round(DIGITS).tolist()
-            for kind, found in maps.items()
+            kind: m.weights_NHLM.astype(float).round(DIGITS).tolist()
+            for kind, m in maps.items()
         },
     }
     console.result(json.dumps(numbers, ensure_ascii=False))
 
 
-def print_maps(attended: "Attended", token: str | None) -> None:
+def print_heat_maps(attention: "SentenceAttention", token: str | None) -> None:
     """Print a heat map for each kind, layer and head."""
-    from aiayn.generation.heat_map import heat_map
-    from aiayn.generation.tokens import readable
+    from aiayn.figures.heat_map import heat_map
+    from aiayn.figures.tokens import readable
 
-    for kind, rows in rows_of(attended, token).items():
-        maps = attended.maps[kind]
-        queries = readable(maps.queries)
-        for layer, weights_HLM in zip(attended.layers, maps.weights_NHLM, strict=True):
-            for head, weights_LM in zip(attended.heads, weights_HLM, strict=True):
+    for kind, rows in rows_of(attention, token).items():
+        maps = attention.maps[kind]
+        queries, keys = readable(maps.queries), readable(maps.keys)
+        shown = [queries[row] for row in rows]
+        for layer, weights_HLM in zip(attention.layers, maps.weights_NHLM, strict=True):
+            for head, weights_LM in zip(attention.heads, weights_HLM, strict=True):
                 which = f"head {head}" if isinstance(head, int) else "mean of the heads"
-                console.result(
-                    f"{kind} attention, layer {layer}, {which}: percent of each row's attention"
-                )
-                for line in heat_map(
-                    [queries[row] for row in rows],
-                    readable(maps.keys),
-                    weights_LM[rows],
-                    width=console.stdout.width,
-                    colour=console.shows_colours(),
-                ):
+                title = f"{kind} attention, layer {layer}, {which}"
+                console.result(f"{title}: percent of each row's attention")
+                width, color = console.stdout.width, console.shows_colors()
+                for line in heat_map(shown, keys, weights_LM[rows], width=width, color=color):
                     console.result_text(line)
                 console.result("")

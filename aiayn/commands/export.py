@@ -184,7 +184,7 @@ def _translate(file: "ModelFile", lines: list[str]) -> "list[Greedy]":
     from aiayn.data.vocabulary import EOS
     from aiayn.export.verify import Greedy
     from aiayn.generation.search import BeamSearch
-    from aiayn.generation.translate import Translator
+    from aiayn.generation.translator import Translator
 
     model, extra = file.build(), file.config.decode.extra_length
     # Of a parser the symbols are compared, and not the trees that are repaired from them.

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from aiayn import console
-from aiayn.config import ALPHA_LIMIT, DecodeConfig
+from aiayn.commands.options import takes_options
+from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, DecodeConfig, FormatName
 from aiayn.data.atomic import require_place
 from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
 from aiayn.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from aiayn.generation.search import Search
-    from aiayn.generation.translate import Line, Translation
+    from aiayn.generation.streaming import Line
+    from aiayn.generation.translator import Translation
 
     Work = Callable[..., Iterator[tuple[Line, Translation]]]
 
@@ -43,173 +45,65 @@ _sample = partial(typer.Option, rich_help_panel="Sampling")
 _format = partial(typer.Option, rich_help_panel="Output")
 _run = partial(typer.Option, rich_help_panel="Running")
 
-Models = Annotated[
-    list[Path],
-    typer.Argument(
-        help="Run folder (its average, else its best model) or model file. Several models with"
-        " one vocabulary decide together: the mean of their probabilities counts."
-    ),
-]
-Input = Annotated[
-    Path,
-    _text(
-        "--input",
-        "-i",
-        help="Text, one sentence a line; .gz .bz2 .xz too.",
-        show_default="stdin",
-    ),
-]
-TO = "Where to write. Interrupted, the same command goes on where it was."
-OutputFile = Annotated[Path | None, _text("--output", "-o", help=TO, show_default="stdout")]
-PREFIX = "What the translations have to begin with, line by line; an empty line leaves it open."
-Prefix = Annotated[Path | None, _text("--prefix", help=PREFIX, show_default=False)]
-STRICT = "Exit with 3 in the end if a line was cut into pieces, not ended or not UTF-8."
-Strict = Annotated[bool, typer.Option("--strict", help=STRICT)]
 
-Beam = Annotated[
-    int | None, _search(min=1, help="Hypotheses kept alive; the paper: 4, parsing 21.")
-]
-ALPHA = "Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."
-Alpha = Annotated[float | None, _search(min=0, help=ALPHA)]
-EXTRA = "An output has at most this many more tokens than its input."
-ExtraLength = Annotated[int | None, _search(min=0, help=EXTRA)]
-Greedy = Annotated[bool, _rule("--greedy", help="Take the best token at each step: beam 1.")]
-MinLength = Annotated[int, _rule(min=0, help="Tokens that an output has at least.")]
-NO_REPEAT = "So many tokens in a row occur at most once in an output; 0: as the model likes."
-NoRepeat = Annotated[int, _rule("--no-repeat-ngram", min=0, help=NO_REPEAT)]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerateOptions:
+    """The options of `aiayn generate`."""
 
-SAMPLE = "Draw each token by its probability in place of beam search."
-Sample = Annotated[bool, _sample("--sample", help=SAMPLE)]
-TOP_K = "Draw among so many most probable tokens; 0: all."
-TopK = Annotated[int, _sample("--top-k", min=0, help=TOP_K)]
-TOP_P = "Draw among the most probable tokens that have this probability together."
-TopP = Annotated[float, _sample("--top-p", min=0, max=1, help=TOP_P)]
-TEMPERATURE = "Below 1, what is probable becomes more so; above 1, less."
-Temperature = Annotated[float, _sample(help=TEMPERATURE)]
-SEED = "Another seed, other samples; a sentence's samples do not depend on its neighbours."
-Seed = Annotated[int, _sample(min=0, help=SEED)]
-
-NBEST = (
-    "Translations of each line, so many rows for each: the best first, samples in the order"
-    " drawn. Without --beam, it widens to hold them."
-)
-NBest = Annotated[int | None, _format(min=1, help=NBEST, show_default="1")]
-FORMAT = (
-    "text: translation, then score and alignment where asked for, parted by tabs; tsv: line"
-    " (from 1), rank, score, translation, alignment; jsonl: an object a line with line, text,"
-    " score, finished, pieces, and alignment and nbest where asked for."
-)
-FormatName = Annotated[Literal["text", "tsv", "jsonl"], _format("--format", help=FORMAT)]
-SCORES = "In text, add log P(Y | X) / lp(Y); tsv and jsonl have it always."
-Scores = Annotated[bool, _format("--scores", help=SCORES)]
-ALIGN = (
-    "Add the source word of each target word, from attention: 0-0 1-2, source-target, from 0."
-)
-Align = Annotated[bool, _format("--align", help=ALIGN)]
-
-Device = Annotated[str, _run(help="auto, cpu, cuda or mps.")]
-PRECISION = "int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."
-Precision = Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run(help=PRECISION)]
-Threads = Annotated[int, _run(min=0, help="CPU cores to use; 0: all.")]
-BatchTokens = Annotated[int, _run(min=1, help="Source tokens that are translated at once.")]
-
-
-def generate(
-    models: Models,
-    input: Input = STDIN,
-    output: OutputFile = None,
-    prefix: Prefix = None,
-    strict: Strict = False,
-    beam: Beam = None,
-    alpha: Alpha = None,
-    extra_length: ExtraLength = None,
-    greedy: Greedy = False,
-    min_length: MinLength = 0,
-    no_repeat_ngram: NoRepeat = 0,
-    sample: Sample = False,
-    top_k: TopK = 0,
-    top_p: TopP = 1.0,
-    temperature: Temperature = 1.0,
-    seed: Seed = 1,
-    nbest: NBest = None,
-    format: FormatName = "text",
-    scores: Scores = False,
-    align: Align = False,
-    device: Device = "auto",
-    precision: Precision = "float32",
-    threads: Threads = 0,
-    batch_tokens: BatchTokens = 2048,
-) -> None:
-    """Translate text, one line out for each line in (section 6.1 of the paper).
-
-    Plain text comes in and plain text goes out: the model file knows its vocabulary and how the
-    text was prepared. Answers come as soon as they are ready, so it works in a live pipe. Under
-    torchrun the processes share the input.
-    """
-    output = None if output == STDOUT else output
-    options = Options(**locals())
-    options.check()
-    from aiayn.checkpoint import find_model
-    from aiayn.device import share_cores
-    from aiayn.generation.pipeline import translate_together
-    from aiayn.generation.prepare import load_models
-    from aiayn.generation.translate import Translator
-    from aiayn.training.ranks import join_ranks
-
-    paths = [find_model(model) for model in models]
-    with join_ranks(device) as ranks:
-        files, networks = load_models(paths, ranks.device, precision)
-        decode = files[0].config.decode
-        translator = Translator(
-            networks,
-            files[0].codec,
-            options.search(decode),
-            decode.extra_length if extra_length is None else extra_length,
-            batch_tokens,
-            workers=share_cores(ranks.device, threads),
-            longest=decode.longest,
-            aligns=align,
-        )
-        work = partial(translate_together, translator, company=ranks)
-        if not ranks.first:
-            for _ in work((), report=lambda lines: None):
-                pass  # the first process writes
-            return
-        if paths != models:
-            console.say(f"model: {', '.join(map(str, paths))}")
-        with closing(translator):
-            special, places = write_translations(work, options, paths)
-    report(special, places, strict)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What was asked for."""
-
-    models: list[Path]
-    input: Path
-    output: Path | None
-    prefix: Path | None
-    strict: bool
-    beam: int | None
-    alpha: float | None
-    extra_length: int | None
-    greedy: bool
-    min_length: int
-    no_repeat_ngram: int
-    sample: bool
-    top_k: int
-    top_p: float
-    temperature: float
-    seed: int
-    nbest: int | None
-    format: Literal["text", "tsv", "jsonl"]
-    scores: bool
-    align: bool
-    device: str
-    precision: str
-    threads: int
-    batch_tokens: int
+    models: Annotated[list[Path], typer.Argument()]
+    """Run folder (its average, else its best model) or model file. Several models with one
+    vocabulary are an ensemble: the mean of their probabilities counts."""
+    input: Annotated[Path, _text("--input", "-i", show_default="stdin")] = STDIN
+    """Text, one sentence a line; .gz .bz2 .xz too."""
+    output: Annotated[Path | None, _text("--output", "-o", show_default="stdout")] = None
+    """Where to write. Interrupted, the same command resumes."""
+    prefix: Annotated[Path | None, _text(show_default=False)] = None
+    """What the translations have to begin with, line by line; an empty line leaves it open."""
+    strict: Annotated[bool, typer.Option("--strict")] = False
+    """Exit with 3 in the end if a line was cut into pieces, not ended or not UTF-8."""
+    beam: Annotated[int | None, _search(min=1)] = None
+    """Hypotheses kept at each step; the paper: 4, parsing 21."""
+    alpha: Annotated[float | None, _search(min=0)] = None
+    """Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."""
+    extra_length: Annotated[int | None, _search(min=0)] = None
+    """An output has at most this many more tokens than its input."""
+    greedy: Annotated[bool, _rule("--greedy")] = False
+    """Take the best token at each step: beam 1."""
+    min_length: Annotated[int, _rule(min=0)] = 0
+    """Fewest tokens of an output."""
+    no_repeat_ngram: Annotated[int, _rule(min=0)] = 0
+    """No n-gram of this length occurs twice in an output; 0: unrestricted."""
+    sample: Annotated[bool, _sample("--sample")] = False
+    """Draw each token by its probability in place of beam search."""
+    top_k: Annotated[int, _sample(min=0)] = 0
+    """Draw among this many most probable tokens; 0: all."""
+    top_p: Annotated[float, _sample(min=0, max=1)] = 1.0
+    """Draw among the most probable tokens that together have this probability."""
+    temperature: Annotated[float, _sample()] = 1.0
+    """Below 1, what is probable becomes more so; above 1, less."""
+    seed: Annotated[int, _sample(min=0)] = 1
+    """Another seed, other samples; the samples of a sentence do not depend on the rest of
+    the text."""
+    nbest: Annotated[int | None, _format(min=1, show_default="1")] = None
+    """Translations of each line, one row each: the best first, samples in the order drawn.
+    Without --beam, the beam widens to hold them."""
+    format: Annotated[FormatName, _format()] = "text"
+    """text: translation, then score and alignment where asked for, tab-separated; tsv: line
+    (from 1), rank, score, translation, alignment; jsonl: an object a line with line,
+    text, score, finished, pieces, and alignment and nbest where asked for."""
+    scores: Annotated[bool, _format("--scores")] = False
+    """In text, add log P(Y | X) / lp(Y); tsv and jsonl have it always."""
+    align: Annotated[bool, _format("--align")] = False
+    """Add the source word of each target word, from attention: 0-0 1-2, source-target, from
+    0."""
+    device: Annotated[str, _run()] = "auto"
+    """auto, cpu, cuda or mps."""
+    precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"
+    """int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."""
+    threads: Annotated[int, _run(min=0)] = 0
+    """CPU cores to use; 0: all."""
+    batch_tokens: Annotated[int, _run(min=1)] = DECODING_BATCH_TOKENS
+    """Padded source tokens that are decoded at once."""
 
     def check(self) -> None:
         """Refuse what does not go together."""
@@ -240,15 +134,20 @@ class Options:
             )
         self._check_files()
 
+    @property
+    def writes_file(self) -> Path | None:
+        """The file to write; None: standard output."""
+        return None if self.output == STDOUT else self.output
+
     def _check_files(self) -> None:
         if self.prefix == self.input == STDIN:
             raise UsageError("--prefix - leaves no standard input for the text", fix="pass -i")
-        if self.output:
+        if self.writes_file:
             prefix = [self.prefix] if self.prefix else []
-            require_place(self.output, reads=[self.input, *self.models, *prefix])
+            require_place(self.writes_file, reads=[self.input, *self.models, *prefix])
 
     def search(self, decode: DecodeConfig) -> "Search":
-        """Return how to search, where nothing was asked for as the model would have it."""
+        """Return the search strategy; what was not given is the model's default."""
         from aiayn.generation.rules import Rules
         from aiayn.generation.sampling import Sampling
         from aiayn.generation.search import BeamSearch
@@ -270,23 +169,66 @@ class Options:
         )
 
 
+@takes_options(GenerateOptions)
+def generate(options: GenerateOptions) -> None:
+    """Translate text, one line out for each line in (section 6.1 of the paper).
+
+    Plain text comes in and plain text goes out: the model file knows its vocabulary and how the
+    text was prepared. Answers come as soon as they are ready, so it works in a live pipe. Under
+    torchrun the processes share the input.
+    """
+    options.check()
+    from aiayn.checkpoint import find_model
+    from aiayn.device import share_cores
+    from aiayn.distributed import join_process_group
+    from aiayn.generation.prepare import load_models
+    from aiayn.generation.streaming import translate_lines
+    from aiayn.generation.translator import Translator
+
+    paths = [find_model(model) for model in options.models]
+    with join_process_group(options.device) as group:
+        files, networks = load_models(paths, group.device, options.precision)
+        decode = files[0].config.decode
+        extra = decode.extra_length if options.extra_length is None else options.extra_length
+        translator = Translator(
+            networks,
+            files[0].codec,
+            options.search(decode),
+            extra,
+            options.batch_tokens,
+            workers=share_cores(group.device, options.threads),
+            longest=decode.longest,
+            aligns=options.align,
+        )
+        work = partial(translate_lines, translator, group=group)
+        if not group.is_first:
+            for _ in work((), report=lambda lines: None):
+                pass  # the first process writes
+            return
+        if paths != options.models:
+            console.say(f"model: {', '.join(map(str, paths))}")
+        with closing(translator):
+            special, places = write_translations(work, options, paths)
+    report(special, places, options.strict)
+
+
 def write_translations(
-    work: "Work", options: Options, paths: list[Path]
+    work: "Work", options: GenerateOptions, paths: list[Path]
 ) -> tuple[Counter[str], dict[str, list[int]]]:
     """Translate and write line by line; return how many lines were special, and the first."""
-    from aiayn.generation.output import Layout, open_output
-    from aiayn.generation.pipeline import oddities, read_input
+    from aiayn.generation.output import OutputFormat, open_output
+    from aiayn.generation.streaming import oddities, read_input
 
     places: dict[str, list[int]] = defaultdict(list)
-    layout = Layout(format=options.format, scores=options.scores, nbest=options.nbest)
+    layout = OutputFormat(name=options.format, scores=options.scores, nbest=options.nbest)
     with (
-        open_output(options.output, job_of(options, paths)) as file,
+        open_output(options.writes_file, job_of(options, paths)) as file,
         show_progress(options) as step,
     ):
         step(file.lines)
         lines = file.skip(read_input(options.input, options.prefix))
         for line, translation in work(lines, report=step):
-            rows = layout.lay_out(file.lines + 1, translation)
+            rows = layout.rows(file.lines + 1, translation)
             found = oddities(line, translation)
             file.write(line, rows, found)
             for what in found:
@@ -295,16 +237,16 @@ def write_translations(
     return file.special, places
 
 
-def show_progress(options: Options) -> AbstractContextManager[Callable[[int], None]]:
+def show_progress(options: GenerateOptions) -> AbstractContextManager[Callable[[int], None]]:
     """Show how far the work is, unless that would get into the lines of a terminal."""
     if prompts := options.input == STDIN and stdin_is_terminal():
         console.say("type a sentence and press Enter; Ctrl-D ends")
-    if prompts or (options.output is None and sys.stdout.isatty()):
+    if prompts or (options.writes_file is None and sys.stdout.isatty()):
         return nullcontext(lambda lines: None)
     return console.progress("translating", total=count_lines(options.input), unit="lines")
 
 
-def job_of(options: Options, paths: list[Path]) -> dict[str, str]:
+def job_of(options: GenerateOptions, paths: list[Path]) -> dict[str, str]:
     """Return all that the output depends on, for telling whether a rerun is the same."""
     free = ("output", "strict", "threads", "batch_tokens")
     asked = {
@@ -320,7 +262,7 @@ def describe(path: Path) -> str:
 
 def report(special: Counter[str], places: dict[str, list[int]], strict: bool) -> None:
     """Say what was out of the ordinary, and refuse to call it a success if asked."""
-    from aiayn.generation.pipeline import STRICT
+    from aiayn.generation.streaming import STRICT
 
     def where(what: str, count: int) -> str:
         numbers = ", ".join(f"{number:,}" for number in places.get(what, ()))

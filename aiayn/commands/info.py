@@ -99,7 +99,7 @@ def print_yaml(preset: str | None, paths: list[Path]) -> None:
 
 def describe_preset(name: str, vocab_size: str) -> dict[str, Any]:
     """Return the settings of a preset and the parameters of its model."""
-    from aiayn.model.transformer import parameters_of
+    from aiayn.training.cost import parameters_of
 
     config = find_preset(name)
     source, target = parse_sizes(vocab_size)
@@ -138,7 +138,7 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
 def describe_model(path: Path) -> dict[str, Any]:
     """Return what a run has reached, and what a model file, or that of a run, is."""
     from aiayn.checkpoint import find_model, load_model
-    from aiayn.model.transformer import count_parameters
+    from aiayn.training.cost import count_parameters
     from aiayn.training.run import RunFolder
     from aiayn.training.summary import summarize
 
@@ -161,7 +161,7 @@ def describe_model(path: Path) -> dict[str, Any]:
 
 def draw(paths: list[Path]) -> str:
     """Return the curves of the one run that was named."""
-    from aiayn.training.curves import draw_curves
+    from aiayn.figures.curves import draw_curves
     from aiayn.training.run import RunFolder
 
     metrics = RunFolder(paths[0]).read_metrics() if len(paths) == 1 else []

@@ -1,13 +1,17 @@
 """One statement an option: a command's options are the fields of a dataclass.
 
-A field holds the type, the flag, the help text and the default; the command gets the whole
-object. Typer itself wants them as parameters of a function, so one is made.
+A field holds the type, the flag and the default, and the string below it is the help; the
+command gets the whole object. Typer wants parameters of a function, so one is made.
 """
 
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+from typer.models import ParameterInfo
+
+from aiayn.config import documentation
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -20,6 +24,10 @@ def takes_options(
 ) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
     """Make a function of one options object the command that parses it."""
     hints = get_type_hints(options, include_extras=True)
+    for name, text in documentation(options).items():
+        for info in getattr(hints[name], "__metadata__", ()):
+            if isinstance(info, ParameterInfo):
+                info.help = text
 
     def decorate(run: Callable[[Options], None]) -> Callable[..., None]:
         def command(**values: Any) -> None:

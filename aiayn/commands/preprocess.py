@@ -232,7 +232,7 @@ class PreprocessOptions(Settings):
         return Settings(**chosen)
 
 
-class PreprocessCommand(TyperCommand):
+class Command(TyperCommand):
     """One file after --valid and --test is enough where it holds trees."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -247,7 +247,7 @@ class PreprocessCommand(TyperCommand):
 
 @takes_options(PreprocessOptions)
 def preprocess(options: PreprocessOptions) -> None:
-    """Turn text into subword ids: the data folder that [bold]train[/bold] reads.
+    """Turn text into subword ids: the data folder that `train` reads.
 
     Memory does not grow with the text, and the folder is the same for any number of workers.
     Run the same command again after an interruption and it resumes where it was.

@@ -1,6 +1,7 @@
-"""`aiayn score`."""
+"""`aiayn score`: text against references, trees against trees, or a model's perplexity."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -8,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from aiayn import console
+from aiayn.commands.options import takes_options
 from aiayn.data.text import STDIN, read_lines, stdin_is_terminal
 from aiayn.errors import UsageError
 from aiayn.scoring.score import MetricName, Score, aligned, parse_band, require_same_count
 
 if TYPE_CHECKING:
-    from aiayn.scoring.bleu import Bucket
+    from aiayn.generation.score_targets import ScoredTarget
+    from aiayn.scoring.bleu import LengthBucket
 
 EXAMPLES = (
     "aiayn generate RUN -i test.en | aiayn score test.de --paper --expect 27.3+-0.5",
@@ -24,165 +27,174 @@ _text = partial(typer.Option, show_default=False, rich_help_panel="Text")
 _number = partial(typer.Option, show_default=False, rich_help_panel="Numbers")
 _paper = partial(typer.Option, show_default=False, rich_help_panel="The paper's number")
 _trees = partial(typer.Option, show_default=False, rich_help_panel="Trees")
-_model = partial(typer.Option, show_default=False, rich_help_panel="A model's opinion")
+_model = partial(typer.Option, show_default=False, rich_help_panel="A model's perplexity")
 
-References = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="[REF]...",
-        help="Reference translations, a line for each of HYP; several files for several.",
-        show_default=False,
-    ),
-]
-Hypothesis = Annotated[
-    Path,
-    _text(
-        "-i", "--input", metavar="HYP", help="What to score, as raw text.", show_default="stdin"
-    ),
-]
+
+REFERENCES = "Reference translations, a line for each of HYP; several files for several."
+HYPOTHESIS = "What to score, as raw text."
 TEST_SET = (
     "In place of REF, a test set by sacreBLEU's name. The paper's newstest2014 is wmt14/full"
     " (3,003 lines); wmt14 is the filtered one (2,737)."
 )
-TestSet = Annotated[str, _text("-t", "--test-set", metavar="NAME", help=TEST_SET)]
 LANGUAGES = "Language pair, such as en-de: chooses the side of the test set and tokenizers."
-Languages = Annotated[str, _text("-l", "--languages", metavar="SRC-TGT", help=LANGUAGES)]
 METRICS = "What sacreBLEU computes; may be given several times."
-Metrics = Annotated[
-    list[MetricName] | None, _number("-m", "--metric", help=METRICS, show_default="bleu")
-]
 CI = "Add a mean and its 95% interval over 1,000 bootstrap resamples."
-Intervals = Annotated[bool, _number("--ci", help=CI)]
 OTHER = (
     "Another system's output: add its score, and p of a paired bootstrap test. Below 0.05, the"
     " difference is hardly chance."
 )
-Other = Annotated[Path | None, _number("--vs", metavar="OTHER_HYP", help=OTHER)]
 BY_LENGTH = "Add a table of scores by the number of words in the first reference."
-ByLength = Annotated[bool, _number("--by-length", help=BY_LENGTH)]
 EXPECT = (
     "Exit with 6 unless the main score lies in this band: paper-BLEU with --paper, F1 with"
     " --trees, else the first -m."
 )
-Expect = Annotated[str, _number("--expect", metavar="27.3+-0.5", help=EXPECT)]
-Json = Annotated[bool, _number("--json", help="Write JSON, the numbers unrounded.")]
 PAPER = (
     "Add paper-BLEU, computed as the paper's 27.3 and 28.4 were: Moses tokens, hyphens split,"
     " multi-bleu.perl. On newstest2014 it lies 0.7 to 1.5 above BLEU. The text is taken for"
     " German unless -l says otherwise."
 )
-Paper = Annotated[bool, _paper("--paper", help=PAPER)]
 COMPOUND = "Split hyphenated words around ##AT##-##AT##."
-Compound = Annotated[
-    bool | None, _paper("--compound/--no-compound", help=COMPOUND, show_default="for German")
-]
 PRETOKENIZED = "HYP and REF are Moses tokens already; take them as they are."
-Pretokenized = Annotated[bool, _paper("--pretokenized", help=PRETOKENIZED)]
 TREES = (
     "Score HYP, a bracketed tree on each line, against these trees as EVALB does. They may be"
     " over several lines, as the Penn Treebank ships."
 )
-Trees = Annotated[Path | None, _trees("--trees", metavar="GOLD.mrg", help=TREES)]
 PARAMETERS = "EVALB's parameter file; COLLINS.prm is built in."
-EvalbParameters = Annotated[
-    Path | None,
-    _trees("--evalb-params", metavar="FILE.prm", help=PARAMETERS, show_default="COLLINS.prm"),
-]
 MODEL = (
     "How probable a model finds given translations: log P of each line of TGT, given SRC; then"
     " the perplexity, on standard error; --json has both. The two files stand in place of REF."
 )
-Model = Annotated[Path | None, _model("--model", metavar="MODEL SRC TGT", help=MODEL)]
-Tokens = Annotated[bool, _model("--tokens", help="With --model: log P of each subword.")]
-Device = Annotated[
-    str, _model("--device", help="With --model: auto, cpu, cuda or mps.", show_default="auto")
-]
+TOKENS = "With --model: log P of each subword."
+DEVICE = "With --model: auto, cpu, cuda or mps."
+
+_references = typer.Argument(metavar="[REF]...", help=REFERENCES, show_default=False)
+_hypothesis = _text("-i", "--input", metavar="HYP", help=HYPOTHESIS, show_default="stdin")
+_metrics = _number("-m", "--metric", help=METRICS, show_default="bleu")
+_compound = _paper("--compound/--no-compound", help=COMPOUND, show_default="for German")
+_parameters = _trees(
+    "--evalb-params", metavar="FILE.prm", help=PARAMETERS, show_default="COLLINS.prm"
+)
 
 
-def score(
-    references: References = None,
-    *,
-    hypothesis: Hypothesis = STDIN,
-    test_set: TestSet = "",
-    languages: Languages = "",
-    metrics: Metrics = None,
-    ci: Intervals = False,
-    vs: Other = None,
-    by_length: ByLength = False,
-    expect: Expect = "",
-    as_json: Json = False,
-    paper: Paper = False,
-    compound: Compound = None,
-    pretokenized: Pretokenized = False,
-    trees: Trees = None,
-    evalb_params: EvalbParameters = None,
-    model: Model = None,
-    tokens: Tokens = False,
-    device: Device = "auto",
-) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoreOptions:
+    """The command line of `aiayn score`."""
+
+    references: Annotated[list[Path] | None, _references] = None
+    hypothesis: Annotated[Path, _hypothesis] = STDIN
+    test_set: Annotated[str, _text("-t", "--test-set", metavar="NAME", help=TEST_SET)] = ""
+    languages: Annotated[str, _text("-l", "--languages", metavar="SRC-TGT", help=LANGUAGES)] = (
+        ""
+    )
+    metrics: Annotated[list[MetricName] | None, _metrics] = None
+    ci: Annotated[bool, _number("--ci", help=CI)] = False
+    vs: Annotated[Path | None, _number("--vs", metavar="OTHER_HYP", help=OTHER)] = None
+    by_length: Annotated[bool, _number("--by-length", help=BY_LENGTH)] = False
+    expect: Annotated[str, _number("--expect", metavar="27.3+-0.5", help=EXPECT)] = ""
+    as_json: Annotated[bool, _number("--json", help="Write unrounded numbers as JSON.")] = False
+    paper: Annotated[bool, _paper("--paper", help=PAPER)] = False
+    compound: Annotated[bool | None, _compound] = None
+    pretokenized: Annotated[bool, _paper("--pretokenized", help=PRETOKENIZED)] = False
+    trees: Annotated[Path | None, _trees("--trees", metavar="GOLD.mrg", help=TREES)] = None
+    evalb_params: Annotated[Path | None, _parameters] = None
+    model: Annotated[Path | None, _model("--model", metavar="MODEL SRC TGT", help=MODEL)] = None
+    tokens: Annotated[bool, _model("--tokens", help=TOKENS)] = False
+    device: Annotated[str, _model("--device", help=DEVICE, show_default="auto")] = "auto"
+
+
+@takes_options(ScoreOptions)
+def score(options: ScoreOptions) -> None:
     """Score translations or parses: the number, and the signature that says which number."""
-    band = parse_band(expect) if expect else None
-    text = {"-t": test_set, "-l": languages, "-m": metrics}
-    numbers = {"--ci": ci, "--vs": vs, "--by-length": by_length, "--paper": paper}
-    choices = {"--compound": compound is not None, "--pretokenized": pretokenized}
-    if model is not None:
-        others = {"-i": hypothesis != STDIN, "--trees": trees, "--evalb-params": evalb_params}
-        strangers: dict[str, object] = {**text, **numbers, **choices, **others}
-        _refuse("--model does not go with", strangers, fix="leave one of them out")
-        scores = _score_by_model(
-            model, references or [], device, tokens=tokens, as_json=as_json
-        )
-        if band is not None:
-            band.check(scores[0])
-        return
-    needed = {"--tokens": tokens, "--device": device != "auto"}
-    _refuse("--model is needed for", needed, fix="add --model")
-    buckets: list[Bucket] = []
-    if not paper:
-        _refuse("--paper is needed for", choices, fix="add --paper")
-    if trees is not None:
-        strangers = {"REF": references, **text, **numbers}
-        _refuse("--trees does not go with", strangers, fix="leave one of them out")
-        scores = _score_trees(hypothesis, trees, evalb_params)
+    band = parse_band(options.expect) if options.expect else None
+    refuse_combinations(options)
+    if options.model is not None:
+        main = score_by_model(options, options.model)
+    elif options.trees is not None:
+        main = score_parses(options, options.trees)
     else:
-        _refuse("--trees is needed for", {"--evalb-params": evalb_params}, fix="add --trees")
-        texts = _read_texts(hypothesis, references or [], vs, test_set, languages)
-        wanted = metrics or [MetricName.BLEU]
-        if paper and MetricName.BLEU not in wanted:
-            # The paper's number stands beside the one that can be compared, never alone.
-            wanted.insert(0, MetricName.BLEU)
-        scores, buckets = _score_text(texts, wanted, ci, by_length)
-        if paper:
-            scores.append(_score_paper(texts, compound, pretokenized))
-    _print(scores, buckets, as_json=as_json)
+        main = score_translations(options)
     if band is not None:
-        band.check(scores[-1] if paper else scores[0])
+        band.check(main)
 
 
-class _Texts(NamedTuple):
+def refuse_combinations(options: ScoreOptions) -> None:
+    """Raise a UsageError for options that belong to different kinds of scoring."""
+    text = {"-t": options.test_set, "-l": options.languages, "-m": options.metrics}
+    numbers = {
+        "--ci": options.ci,
+        "--vs": options.vs,
+        "--by-length": options.by_length,
+        "--paper": options.paper,
+    }
+    paper = {
+        "--compound": options.compound is not None,
+        "--pretokenized": options.pretokenized,
+    }
+    trees = {"--trees": options.trees, "--evalb-params": options.evalb_params}
+    if options.model is not None:
+        given = {"-i": options.hypothesis != STDIN}
+        _refuse("--model does not go with", {**text, **numbers, **paper, **given, **trees})
+        return
+    model = {"--tokens": options.tokens, "--device": options.device != "auto"}
+    _refuse("--model is needed for", model, fix="add --model")
+    if not options.paper:
+        _refuse("--paper is needed for", paper, fix="add --paper")
+    if options.trees is not None:
+        _refuse("--trees does not go with", {"REF": options.references, **text, **numbers})
+    else:
+        _refuse(
+            "--trees is needed for", {"--evalb-params": options.evalb_params}, fix="add --trees"
+        )
+    if options.test_set:
+        _refuse("-t does not go with", {"REF": options.references})
+
+
+def _refuse(
+    reason: str, options: Mapping[str, object], *, fix: str = "leave one of them out"
+) -> None:
+    """Raise a UsageError that names the first of the options that was given."""
+    for name, value in options.items():
+        if value:
+            raise UsageError(f"{reason} {name}", fix=fix)
+
+
+class Texts(NamedTuple):
+    """Lines of the hypothesis, of the system compared with, and of each reference."""
+
     hypotheses: list[str]
     others: list[str] | None
     references: list[list[str]]
-    test_set: str
-    languages: str
 
 
-def _read_texts(
-    hypothesis: Path, references: list[Path], other: Path | None, test_set: str, languages: str
-) -> _Texts:
-    from aiayn.scoring.checks import doubts
+def score_translations(options: ScoreOptions) -> Score:
+    """Print what sacreBLEU and the paper's method give; return the main score."""
+    texts = read_texts(options)
+    metrics = list(options.metrics or [MetricName.BLEU])
+    if options.paper and MetricName.BLEU not in metrics:
+        # The paper's number stands beside the one that can be compared, never alone.
+        metrics.insert(0, MetricName.BLEU)
+    scores, buckets = score_texts(texts, metrics, options)
+    if options.paper:
+        scores.append(score_as_the_paper(texts, options))
+    print_scores(scores, buckets, as_json=options.as_json)
+    return scores[-1] if options.paper else scores[0]
 
-    if test_set:
+
+def read_texts(options: ScoreOptions) -> Texts:
+    """Read the files, or the test set; refuse unequal counts, and warn of what looks wrong."""
+    from aiayn.scoring.checks import check_text
+
+    references = options.references or []
+    if options.test_set:
         from aiayn.scoring.testsets import reference_files
 
-        _refuse("-t does not go with", {"REF": references}, fix="leave one of them out")
-        references = reference_files(test_set, languages)
+        references = reference_files(options.test_set, options.languages)
     if not references:
         raise UsageError(
             "there is no reference to score against",
             fix="aiayn score REF < HYP, or -t wmt14/full -l en-de in place of REF",
         )
-    systems = [hypothesis, other] if other else [hypothesis]
+    systems = [options.hypothesis, *([options.vs] if options.vs else [])]
     if [*systems, *references].count(STDIN) > 1:
         raise UsageError("only one file can be standard input", fix="give HYP by -i HYP")
     lines = {path: _read(path) for path in [*systems, *references]}
@@ -190,106 +202,111 @@ def _read_texts(
         for path in references:
             names = (_name(system), _name(path))
             require_same_count(lines[system], lines[path], names=names)
+    hypotheses, *others = [lines[path] for path in systems]
     streams = [lines[path] for path in references]
-    for doubt in doubts(lines[hypothesis], streams, name=_name(hypothesis)):
-        console.warn(doubt)
-    others = lines[other] if other else None
-    return _Texts(lines[hypothesis], others, streams, test_set, languages)
+    _warn(check_text(hypotheses, streams, name=_name(options.hypothesis)))
+    return Texts(hypotheses, others[0] if others else None, streams)
 
 
-def _score_text(
-    texts: _Texts, metrics: list[MetricName], intervals: bool, by_length: bool
-) -> "tuple[list[Score], list[Bucket]]":
+def score_texts(
+    texts: Texts, metrics: list[MetricName], options: ScoreOptions
+) -> "tuple[list[Score], list[LengthBucket]]":
+    """Return sacreBLEU's scores of all sentences, and where asked for by their length."""
     from aiayn.scoring.bleu import score_by_length, score_text
 
-    hypotheses, others, references, *about = texts
-    buckets = score_by_length(hypotheses, references, metrics, *about) if by_length else []
+    hypotheses, others, references = texts
+    about = (options.test_set, options.languages)
+    buckets = (
+        score_by_length(hypotheses, references, metrics, *about) if options.by_length else []
+    )
     if others is None:
-        scores = score_text(hypotheses, references, metrics, *about, intervals=intervals)
+        scores = score_text(hypotheses, references, metrics, *about, intervals=options.ci)
         return scores, buckets
     from aiayn.scoring.compare import compare_text
 
     return compare_text(hypotheses, others, references, metrics, *about), buckets
 
 
-def _score_paper(texts: _Texts, compound: bool | None, pretokenized: bool) -> Score:
-    from aiayn.scoring.checks import doubts_about_hyphens
+def score_as_the_paper(texts: Texts, options: ScoreOptions) -> Score:
+    """Return BLEU as the paper computed it."""
+    from aiayn.scoring.checks import check_hyphens
     from aiayn.scoring.paper import score_paper
 
-    for doubt in [] if compound is False else doubts_about_hyphens(texts.hypotheses):
-        console.warn(doubt)
+    if options.compound is not False:
+        _warn(check_hyphens(texts.hypotheses))
     return score_paper(
         texts.hypotheses,
         texts.references,
-        languages=texts.languages,
-        compound=compound,
-        pretokenized=pretokenized,
+        languages=options.languages,
+        compound=options.compound,
+        pretokenized=options.pretokenized,
     )
 
 
-def _score_trees(hypothesis: Path, gold: Path, parameters_file: Path | None) -> list[Score]:
+def score_parses(options: ScoreOptions, gold: Path) -> Score:
+    """Print the figures of EVALB; return F1 of all sentences."""
     from aiayn.scoring.brackets import score_trees
-    from aiayn.scoring.checks import doubts_about_trees
-    from aiayn.scoring.parameters import COLLINS, read_parameters
-    from aiayn.scoring.reading import split_trees
+    from aiayn.scoring.checks import check_trees
+    from aiayn.scoring.evalb_parameters import COLLINS, read_parameters
+    from aiayn.scoring.evalb_trees import split_trees
 
-    parameters = COLLINS
-    if parameters_file is not None:
-        parameters = read_parameters(read_lines(parameters_file), parameters_file.name)
-    names = (_name(hypothesis), _name(gold))
-    tested = split_trees(_read(hypothesis), names[0])
+    parameters, file = COLLINS, options.evalb_params
+    if file is not None:
+        parameters = read_parameters(read_lines(file), file.name)
+    names = (_name(options.hypothesis), _name(gold))
+    tested = split_trees(_read(options.hypothesis), names[0])
     wanted = split_trees(_read(gold), names[1])
     require_same_count(tested, wanted, names=names, unit="trees")
     report = score_trees(wanted, tested, parameters)
     for message in report.messages():
         console.say(message)
-    for doubt in doubts_about_trees(tested + wanted, report.broken):
-        console.warn(doubt)
-    return report.scores()
+    _warn(check_trees(tested + wanted, report.broken))
+    scores = report.scores()
+    print_scores(scores, [], as_json=options.as_json)
+    return scores[0]
 
 
-def _score_by_model(
-    path: Path, files: list[Path], device: str, *, tokens: bool, as_json: bool
-) -> list[Score]:
+def score_by_model(options: ScoreOptions, model: Path) -> Score:
+    """Print log P of each line and the perplexity; return the perplexity per subword."""
+    from aiayn.checkpoint import find_model, load_model
+    from aiayn.device import choose_device
+    from aiayn.generation.score_targets import score_targets
+    from aiayn.scoring.perplexity import score_perplexity
+
+    files = options.references or []
     if len(files) != 2:
         raise UsageError(
             f"--model wants 2 files, and {len(files)} were given",
             fix="aiayn score --model MODEL SRC TGT",
         )
-    from aiayn.checkpoint import find_model, load_model
-    from aiayn.device import choose_device
-    from aiayn.generation.force import force
-    from aiayn.scoring.perplexity import score_perplexity
-
     sources, targets = (_read(file) for file in files)
     require_same_count(targets, sources, names=(_name(files[1]), _name(files[0])))
-    file = load_model(find_model(path))
-    found = force(file.build().to(choose_device(device)), file.codec, sources, targets)
+    file = load_model(find_model(model))
+    network = file.build().to(choose_device(options.device))
+    found = score_targets(network, file.codec, sources, targets)
     scores = score_perplexity([one.log_p for one in found], targets)
-    if as_json:
-        document = {"scores": [record for score in scores for record in score.records()]}
-        document["sentences"] = [
-            {"log_p": one.total, "tokens": list(zip(one.pieces, one.log_p, strict=True))}
-            if tokens
-            else {"log_p": one.total}
-            for one in found
-        ]
-        console.result_json(document)
-        return scores
+    if options.as_json:
+        records = [_record(one, tokens=options.tokens) for one in found]
+        console.result_json({"scores": _records(scores), "sentences": records})
+        return scores[0]
     for one in found:
         each = (f"{p}:{x:.4f}" for p, x in zip(one.pieces, one.log_p, strict=True))
-        console.result(" ".join(each) if tokens else f"{one.total:.4f}")
+        console.result(" ".join(each) if options.tokens else f"{one.total:.4f}")
     for line in aligned(scores):
         console.say(line)
-    return scores
+    return scores[0]
 
 
-def _print(scores: list[Score], buckets: "list[Bucket]", *, as_json: bool) -> None:
+def _record(sentence: "ScoredTarget", *, tokens: bool) -> dict[str, object]:
+    pairs = {"tokens": list(zip(sentence.pieces, sentence.log_p, strict=True))}
+    return {"log_p": sentence.total, **(pairs if tokens else {})}
+
+
+def print_scores(scores: list[Score], buckets: "list[LengthBucket]", *, as_json: bool) -> None:
+    """Print scores as aligned lines with a table by length, or as JSON."""
     if as_json:
-        document = {"scores": [record for score in scores for record in score.records()]}
-        if buckets:
-            document["by_length"] = [bucket.record() for bucket in buckets]
-        console.result_json(document)
+        by_length = {"by_length": [bucket.record() for bucket in buckets]} if buckets else {}
+        console.result_json({"scores": _records(scores), **by_length})
         return
     for line in aligned(scores):
         console.result(line)
@@ -300,11 +317,13 @@ def _print(scores: list[Score], buckets: "list[Bucket]", *, as_json: bool) -> No
         )
 
 
-def _refuse(reason: str, options: Mapping[str, object], *, fix: str) -> None:
-    """Raise a UsageError that names the first of the options that was given."""
-    for name, value in options.items():
-        if value:
-            raise UsageError(f"{reason} {name}", fix=fix)
+def _records(scores: list[Score]) -> list[dict[str, object]]:
+    return [record for score in scores for record in score.records()]
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        console.warn(warning)
 
 
 def _read(path: Path) -> list[str]:

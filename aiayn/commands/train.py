@@ -197,7 +197,7 @@ def run_training(
     from aiayn.data.folder import DataFolder
     from aiayn.training.loop import train
 
-    console.go_on_unheard()
+    console.ignore_broken_stderr()
     folder = DataFolder.open(data)
     if not folder.has("valid"):
         console.warn(f"{data} has no validation pairs, so no checkpoint is the best one")
@@ -236,12 +236,12 @@ def tensorboard(output: Path) -> "Watch":
 
 def validation_score(folder: "DataFolder", config: Config) -> "ScoreText":
     """Return what validation calls: `generate` and `score` on the validation text."""
+    from aiayn.distributed import ProcessGroup
     from aiayn.generation.search import BeamSearch
-    from aiayn.generation.translate import Translator
+    from aiayn.generation.translator import Translator
     from aiayn.model.transformer import Transformer
     from aiayn.scoring.bleu import score_text
     from aiayn.scoring.brackets import score_trees
-    from aiayn.training.ranks import Ranks
 
     sources, references = folder.text("valid")
     decode = config.decode
@@ -249,13 +249,13 @@ def validation_score(folder: "DataFolder", config: Config) -> "ScoreText":
 
     parsing = folder.codec.settings.task == "parsing"
 
-    def score(model: Transformer, ranks: Ranks) -> "Score":
+    def score(model: Transformer, group: ProcessGroup) -> "Score":
         translator = Translator(
             [model], folder.codec, search, decode.extra_length, longest=decode.longest
         )
-        share = [line for _, line in ranks.share(sources)]
+        share = [line for _, line in group.share(sources)]
         translated = [found.text for found in translator.translate(share)]
-        hypotheses = ranks.gather(translated, len(sources))
+        hypotheses = group.gather(translated, len(sources))
         if parsing:
             scores = score_trees(references, hypotheses).scores()
             return next(score for score in scores if score.name == "F1")

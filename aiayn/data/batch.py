@@ -1,17 +1,18 @@
-"""Sentence pairs side by side as tensors.
+"""Sentence pairs as tensors.
 
-B sentences; S, T source and target length; N tokens laid end to end.
+B sentences; S, T source and target length; N tokens without padding.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aiayn.data.vocabulary import PAD
+from aiayn.kernels.layout import Layout, Packing
+from aiayn.special_ids import PAD
 
 Ids = NDArray[np.integer]
 
@@ -22,12 +23,12 @@ class Batch:
 
     source_BS: Tensor
     target_BT: Tensor
-    source_places: Tensor
-    """Where the tokens that are not padding stand in the source, read row by row."""
-    target_places: Tensor
+    source_index: Tensor
+    """Where the tokens that are not padding stand in the source, row by row."""
+    target_index: Tensor
     """The same of the target."""
     gold_N: Tensor
-    """The tokens there."""
+    """The target tokens, without padding."""
 
     @property
     def tokens(self) -> int:
@@ -44,17 +45,20 @@ class Batch:
         """Tokens of the longer side, padding included."""
         return max(self.source_BS.numel(), self.target_BT.numel())
 
-    def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device; the copy does not hold up the caller."""
-        parts = (
-            self.source_BS,
-            self.target_BT,
-            self.source_places,
-            self.target_places,
-            self.gold_N,
+    def layouts(self) -> tuple[Layout, Layout]:
+        """Return how source and target lie in memory when their padding is left out."""
+        allowed = (self.source_BS != PAD)[:, None, None, :]
+        return (
+            Layout(allowed, packing=Packing.of(self.source_index, self.source_BS)),
+            Layout(causal=True, packing=Packing.of(self.target_index, self.target_BT)),
         )
+
+    def to(self, device: torch.device) -> "Batch":
+        """Return the batch on a device, without waiting for the copy."""
+        parts = [getattr(self, field.name) for field in fields(self)]
         if device.type == "cuda":
-            parts = tuple(part.pin_memory() for part in parts)  # type: ignore[assignment]
+            # Only a copy from pinned memory is asynchronous.
+            parts = [part.pin_memory() for part in parts]
         return Batch(*(part.to(device, non_blocking=True) for part in parts))
 
     def halves(self) -> tuple["Batch", "Batch"]:
@@ -70,13 +74,12 @@ def collate(pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
 
 
 def batch_of(source_BS: Tensor, target_BT: Tensor) -> Batch:
-    """Return a batch, with the places of its tokens."""
-    source_places, target_places = (
+    """Return a batch of padded ids, with the index of its tokens."""
+    source_index, target_index = (
         (ids != PAD).flatten().nonzero().squeeze(1) for ids in (source_BS, target_BT)
     )
-    return Batch(
-        source_BS, target_BT, source_places, target_places, target_BT.flatten()[target_places]
-    )
+    gold_N = target_BT.flatten()[target_index]
+    return Batch(source_BS, target_BT, source_index, target_index, gold_N)
 
 
 def pad(sequences: Sequence[Ids] | Sequence[Sequence[int]]) -> Tensor:

@@ -1,13 +1,14 @@
 """The plan of updates: which pairs each update sees, as a function of lengths and settings.
 
 Batching, sharing among processes and resuming are this one mechanism. The pairs of an epoch are
-put in order of their jittered length and cut into updates of a fixed number of tokens; the
-updates come in random order. Every process computes the same plan from the index of the data
-alone, so none has to tell another what to do, and a place in the training is two numbers:
-epoch and update.
+sorted by jittered length and cut into updates of a fixed number of tokens; the updates come in
+random order. Every process computes the same plan from the index of the data alone, so nothing
+is communicated, and progress is two numbers: epoch and update.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ BLOCK = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class EpochPlan:
     """The updates of one epoch."""
 
     order: PairNumbers
@@ -46,7 +47,7 @@ def plan_epoch(
     jitter: float,
     seed: int,
     epoch: int,
-) -> Plan:
+) -> EpochPlan:
     """Group pairs of like length into updates of at most `tokens` tokens on either side."""
     random = np.random.default_rng((seed, epoch))
     key = np.maximum(source_lengths, target_lengths).astype(np.float32)
@@ -56,14 +57,14 @@ def plan_epoch(
     key += draw
     order = np.argsort(key, kind="stable")
     bounds = _cut(order, (source_lengths, target_lengths), tokens)
-    return Plan(order, bounds, random.permutation(len(bounds) - 1))
+    return EpochPlan(order, bounds, random.permutation(len(bounds) - 1))
 
 
 def _cut(order: PairNumbers, sides: tuple[Lengths, Lengths], tokens: int) -> PairNumbers:
     """Cut a sequence of pairs where the next one would exceed `tokens` on either side.
 
-    It goes block by block, for the sake of memory; a group that a block does not hold to its
-    end opens the next one.
+    Block by block, to bound memory; a group that a block does not hold to its end opens the
+    next one.
     """
     bounds, size = [0], max(BLOCK, tokens + 1)
     while bounds[-1] < len(order):
@@ -89,15 +90,16 @@ def micro_batches(
 ) -> list[PairNumbers]:
     """Cut the pairs of an update into pieces of at most `limit` padded tokens on either side.
 
-    They are as few as can be, and about equally large, so that processes which share them
-    finish together. A pair that is longer than the limit makes a piece of its own. The longest
-    come first, so that memory is at its peak at once.
+    They are as few as possible and about equally large, so that processes which share them
+    finish together. A pair that is longer than the limit is a piece of its own. The longest
+    come first, so that memory peaks at once.
     """
     source, target = source_lengths[pairs], target_lengths[pairs]
     longer = np.maximum(source, target)
     by_length = np.lexsort((source, target, longer))[::-1]
     longer = longer[by_length]
     bounds = _cut_padded(longer, limit)
+    # Bisect for the smallest limit that needs no more pieces: they are then about equal.
     too_small, enough = 0, limit
     while enough - too_small > 1:
         middle = (too_small + enough) // 2
@@ -109,10 +111,27 @@ def micro_batches(
     return np.split(pairs[by_length], bounds[1:-1])
 
 
-def _cut_padded(longer: Lengths, limit: int) -> list[int]:
+def batches_by_length(
+    lengths: Sequence[int], limit: int, round_rows: Callable[[int], int] = int
+) -> list[list[int]]:
+    """Group sequences of like length, the longest first, by their numbers.
+
+    Args:
+        lengths: Tokens of each sequence.
+        limit: The most tokens of a batch, padding included.
+        round_rows: Rounds the number of sequences that the limit allows.
+    """
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    bounds = _cut_padded([lengths[i] for i in order], limit, round_rows)
+    return [order[start:stop] for start, stop in pairwise(bounds)]
+
+
+def _cut_padded(
+    falling: Sequence[int] | Lengths, limit: int, round_rows: Callable[[int], int] = int
+) -> list[int]:
     """Cut falling lengths where the next one would exceed `limit`, padding included."""
     bounds = [0]
-    while bounds[-1] < len(longer):
-        rows = max(1, limit // int(longer[bounds[-1]]))
-        bounds.append(min(bounds[-1] + rows, len(longer)))
+    while bounds[-1] < len(falling):
+        rows = round_rows(max(1, limit // int(falling[bounds[-1]])))
+        bounds.append(min(bounds[-1] + rows, len(falling)))
     return bounds

@@ -6,12 +6,10 @@ that is missing.
 """
 
 import shutil
-import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from aiayn import console
 from aiayn.data.atomic import file_sha256, lock_folder
@@ -34,7 +32,8 @@ from aiayn.data.unfinished import (
     write_dropped,
 )
 from aiayn.data.workers import count_cores
-from aiayn.errors import DataError, Interrupted, Stopped, UsageError
+from aiayn.errors import DataError, Stopped, UsageError
+from aiayn.signals import RESUME, raise_on_signals
 
 CHUNK = 1 << 20
 
@@ -191,21 +190,14 @@ def _spooled(inputs: Inputs, output: Path) -> Iterator[Inputs]:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Turn SIGTERM, Ctrl-C and a full disk into errors that say how to go on."""
-    fix = "run the same command again to go on"
-
-    def stop(_: int, __: FrameType | None) -> None:
-        raise Stopped("stopped by a signal; every finished shard is kept", fix=fix)
-
-    before = signal.signal(signal.SIGTERM, stop)
+    """Turn signals and a full disk into errors that say how to resume."""
     try:
-        yield
-    except KeyboardInterrupt:
-        raise Interrupted("stopped by Ctrl-C; every finished shard is kept", fix=fix) from None
+        with raise_on_signals():
+            yield
+    except Stopped as stop:
+        raise type(stop)(f"{stop.message}; every finished shard is kept", fix=RESUME) from None
     except OSError as problem:
         raise UsageError(
             f"a file cannot be read or written: {problem}",
-            fix="check space and permissions, and run the same command again to go on",
+            fix="check space and permissions, and run the same command again to resume",
         ) from problem
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,7 +1,6 @@
 """Work shared among processes, with results in the order of the items."""
 
 import os
-import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -13,6 +12,7 @@ from threading import Thread
 from typing import Any, Literal, TypeVar
 
 from aiayn.errors import Stopped
+from aiayn.signals import leave_signals_to_parent
 
 AHEAD = 4
 """Items a process that wait or are in progress; they bound the memory."""
@@ -95,9 +95,7 @@ class _Worker:
 
 def _begin(function: Callable[[Any], Any]) -> None:
     _Worker.function = function
-    # Ctrl-C reaches every process of the terminal; the parent alone answers it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    leave_signals_to_parent()
     Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""What an output has to or must not contain, whatever the model thinks of it.
+"""Constraints on what an output contains.
 
 B sentences; J hypotheses of each; T tokens so far; W vocabulary.
 """
@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aiayn.data.vocabulary import EOS, PAD
+from aiayn.special_ids import EOS, PAD
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """Rules for all sentences; the forced beginnings come with each sentence."""
+    """Rules for all sentences; forced prefixes come with each sentence."""
 
     min_length: int = 0
-    """Tokens that come before EOS at least."""
+    """Fewest tokens before EOS."""
     no_repeat: int = 0
-    """So many tokens in a row occur at most once in an output; 0: no such rule."""
+    """No n-gram of this length occurs twice in an output; 0: no such rule."""
 
     def apply(
         self,
@@ -29,7 +29,7 @@ class Rules:
         ids_BJT: NDArray[np.int64],
         prefixes: Sequence[tuple[int, ...]],
     ) -> None:
-        """Make the logits of tokens that may not follow -inf, in place.
+        """Set the logits of tokens that may not follow to -inf, in place.
 
         A forced token may always follow.
         """
@@ -52,7 +52,7 @@ class Rules:
     def _repetitions(
         self, ids_BJT: NDArray[np.int64]
     ) -> list[tuple[tuple[int, ...], list[int]]]:
-        """Return the tokens that would repeat n tokens in a row, by hypothesis."""
+        """Return the tokens that would repeat an n-gram, by hypothesis."""
         n = self.no_repeat
         if ids_BJT.shape[-1] < n:
             return []

@@ -1,4 +1,4 @@
-"""Outputs drawn at random from the model's distribution, the same ones in any company.
+"""Outputs drawn at random from the model's distribution, batch-invariantly.
 
 B sentences; J samples of each; T tokens so far; W vocabulary.
 """
@@ -11,17 +11,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aiayn.data.vocabulary import EOS
 from aiayn.generation.rules import NO_RULES, Rules
-from aiayn.generation.search import Books, Hypothesis, Step, Task, length_penalty
+from aiayn.generation.search import (
+    Hypothesis,
+    SearchState,
+    Step,
+    Task,
+    length_penalty,
+)
+from aiayn.special_ids import EOS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampling:
     """Draws every next token by its probability; the samples come in the order drawn.
 
-    A sentence has random numbers of its own, which begin from its text and the seed: so its
-    samples do not depend on what else is translated.
+    A sentence has random numbers of its own, seeded by its text and the seed: so its samples
+    do not depend on what else is translated.
     """
 
     samples: int = 1
@@ -45,11 +51,11 @@ class Sampling:
         self, step: Step, tasks: list[Task], device: torch.device
     ) -> list[list[Hypothesis]]:
         """Return the samples of each sentence."""
-        return Samples(tasks, self).fill(step, device)
+        return SamplingState(tasks, self).run(step, device)
 
 
-class Samples(Books):
-    """The books of sampling; a sample that has ended stays until all of its sentence have."""
+class SamplingState(SearchState):
+    """The state of sampling; a sample that has ended stays until all of its sentence have."""
 
     def __init__(self, tasks: list[Task], sampling: Sampling) -> None:
         super().__init__(tasks, sampling.rules)
@@ -59,46 +65,49 @@ class Samples(Books):
             for task in tasks
         ]
 
-    def extend(self, logits_BJW: Tensor, normaliser_BJ: Tensor) -> NDArray[np.int64]:
+    def extend(self, logits_BJW: Tensor, normalizer_BJ: Tensor) -> NDArray[np.int64]:
         """Draw a token for each sample; at the first step, all from the same distribution."""
-        samples, slots = self.sampling.samples, self.ids_BJT.shape[1]
-        slot_J = np.arange(samples) % slots
-        logits_BJW, normaliser_BJ = logits_BJW[:, slot_J], normaliser_BJ[:, slot_J]
+        rows, samples = self.rows, self.sampling.samples
+        slot_J = np.arange(samples) % rows.ids_BJT.shape[1]
+        logits_BJW, normalizer_BJ = logits_BJW[:, slot_J], normalizer_BJ[:, slot_J]
         tokens_BJ = self._draw(logits_BJW)
-        log_p_BJ = logits_BJW.gather(-1, tokens_BJ[..., None]).squeeze(-1) - normaliser_BJ
+        log_p_BJ = logits_BJW.gather(-1, tokens_BJ[..., None]).squeeze(-1) - normalizer_BJ
 
-        before_BJT = self.ids_BJT[:, slot_J]
+        before_BJT = rows.ids_BJT[:, slot_J]
         growing_BJ = ~(before_BJT == EOS).any(axis=-1)
         added_BJ = np.where(growing_BJ, log_p_BJ.cpu().numpy(), np.float32(0))
-        self.sums_BJ = self.sums_BJ[:, slot_J] + added_BJ
+        rows.sums_BJ = rows.sums_BJ[:, slot_J] + added_BJ
         newest_BJ1 = tokens_BJ.cpu().numpy()[..., None]
-        self.ids_BJT = np.concatenate([before_BJT, newest_BJ1], axis=-1)
+        rows.ids_BJT = np.concatenate([before_BJT, newest_BJ1], axis=-1)
         return np.broadcast_to(slot_J, (len(before_BJT), samples))
 
     def _draw(self, logits_BJW: Tensor) -> Tensor:
-        """Let the tokens race, each as fast as it is probable: the first one is the sample.
+        """Sample by an exponential race (Gumbel-max): the token with the largest p / time.
 
-        Exponential times make a token the first with its probability. A place in the sum of
-        probabilities would do, too, but rounding, which depends on company, shifts that sum by
-        more than rare tokens add to it.
+        Inverting the cumulative distribution would do, too, but rounding, which depends on the
+        batch, shifts that sum by more than rare tokens add to it.
         """
         width = logits_BJW.size(-1)
         time_BJW = np.array(
-            [[r.standard_exponential(width) for r in self.random[i]] for i in self.sentence_B],
+            [
+                [random.standard_exponential(width) for random in self.random[sentence]]
+                for sentence in self.rows.sentence_B
+            ],
             dtype=np.float32,
         )
-        p_BJW = narrow(logits_BJW / self.sampling.temperature, self.sampling)
+        p_BJW = truncate(logits_BJW / self.sampling.temperature, self.sampling)
         return (p_BJW / torch.from_numpy(time_BJW).to(p_BJW.device)).argmax(dim=-1)
 
-    def is_over(self) -> NDArray[np.bool_]:
-        """Tell for each sentence whether all of its samples have ended."""
-        ended_B: NDArray[np.bool_] = (self.ids_BJT == EOS).any(axis=-1).all(axis=-1)
-        return ended_B | (self.ids_BJT.shape[-1] >= self.limit_B)
+    def is_finished(self) -> NDArray[np.bool_]:
+        """Return for each sentence whether all of its samples have ended."""
+        ended_B: NDArray[np.bool_] = (self.rows.ids_BJT == EOS).any(axis=-1).all(axis=-1)
+        return ended_B | (self.rows.length >= self.rows.limit_B)
 
-    def harvest(self, row: int) -> list[Hypothesis]:
+    def hypotheses_of(self, row: int) -> list[Hypothesis]:
         """Return the samples of a sentence; none where a probability is not a number."""
         found = []
-        for ids, total in zip(self.ids_BJT[row].tolist(), self.sums_BJ[row], strict=True):
+        sums = self.rows.sums_BJ[row]
+        for ids, total in zip(self.rows.ids_BJT[row].tolist(), sums, strict=True):
             finished = EOS in ids
             inner = ids[: ids.index(EOS)] if finished else ids
             penalty = length_penalty(len(inner) + finished, self.sampling.alpha)
@@ -107,7 +116,7 @@ class Samples(Books):
         return found
 
 
-def narrow(logits_BJW: Tensor, sampling: Sampling) -> Tensor:
+def truncate(logits_BJW: Tensor, sampling: Sampling) -> Tensor:
     """Return the probabilities of the tokens that may be drawn, 0 for all others."""
     if sampling.top_k and sampling.top_k < logits_BJW.size(-1):
         least_BJ1 = logits_BJW.topk(sampling.top_k, dim=-1).values[..., -1:]

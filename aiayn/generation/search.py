@@ -1,8 +1,8 @@
 """Beam search over a step function: section 6.1.
 
-The search knows nothing of networks. It is given a function that scores every next token of the
-hypotheses it is building; a table of three words will do. Only the choice of the best
-candidates happens on the step function's device; the books are kept in numpy on the host.
+The search knows nothing of networks: it is given a function that scores every next token of
+the hypotheses it is building. Only the choice of the best candidates happens on that function's
+device; the state of the search is kept in numpy on the host.
 
 B sentences that are still searched; J hypotheses of each; C candidates; T tokens so far;
 W vocabulary.
@@ -10,34 +10,28 @@ W vocabulary.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, fields
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aiayn.data.vocabulary import EOS, PAD
 from aiayn.generation.rules import NO_RULES, Rules
-
-ELEMENTS_AT_ONCE = 1 << 19
-"""Logits that are looked through together on a CPU: about what its cache holds."""
-BLOCK = 64
-"""Logits whose largest is found first: a block without a large one is not sorted."""
-SAFE = (1e-30, 1e30)
-"""Sums of exp that float32 holds without harm."""
+from aiayn.kernels.topk import largest_sums, logsumexp
+from aiayn.special_ids import EOS, PAD
 
 
 class Task(NamedTuple):
-    """What is searched for one sentence."""
+    """What to search for one sentence."""
 
     limit: int
     """The most tokens its output may have, EOS included."""
     prefix: tuple[int, ...] = ()
     """Tokens that the output has to begin with."""
     seed: int = 0
-    """Where random numbers for this sentence start."""
+    """Seeds the random numbers of this sentence."""
 
 
 class Hypothesis(NamedTuple):
@@ -60,8 +54,8 @@ class Step(Protocol):
         Args:
             tokens_BJ: The last token of each hypothesis; padding before the first.
             parents_BJ: Which hypothesis of the step before each one continues, counted through
-                all sentences; those of sentences that are done no longer occur. None at the
-                first step, when each sentence has one empty hypothesis.
+                all sentences; those of finished sentences no longer occur. None at the first
+                step, when each sentence has one empty hypothesis.
         """
 
 
@@ -87,10 +81,10 @@ def length_penalty(length: int, alpha: float) -> float:
 class BeamSearch:
     """Keeps the `beam` best growing hypotheses of each sentence.
 
-    At each step the best 2 * beam extensions are looked at: those that end in EOS compete for
-    `beam` finished places, and the best `beam` of the others grow on. A sentence is done at its
-    length limit, or as soon as nothing that still grows can be among its `nbest` in the end:
-    log P only falls, so log P / lp(limit) bounds the score of every continuation.
+    At each step the best 2 * beam extensions are considered: those that end in EOS compete for
+    `beam` places among the completed hypotheses, and the best `beam` of the others are extended
+    further. A sentence is finished at its length limit, or as soon as no continuation can be
+    among its `nbest`: log P only falls, so log P / lp(limit) bounds the score of each.
     """
 
     beam: int = 4
@@ -109,151 +103,180 @@ class BeamSearch:
         """Return the `nbest` hypotheses of each sentence, best first.
 
         Args:
-            step: What scores the next token.
-            tasks: What is searched, sentence by sentence.
+            step: Scores the next token.
+            tasks: What to search, sentence by sentence.
             device: Where the step function works.
         """
-        return Beams(tasks, self).fill(step, device)
+        return BeamState(tasks, self).run(step, device)
 
 
-class Books(ABC):
-    """Hypotheses of the sentences that are still searched, and what was found for the others.
+@dataclass(slots=True)
+class ActiveRows:
+    """The sentences that are still searched, one row each."""
+
+    sentence_B: NDArray[np.int64]
+    """Which sentence a row belongs to."""
+    limit_B: NDArray[np.int64]
+    ids_BJT: NDArray[np.int64]
+    """Tokens of the hypotheses that are extended, one a sentence at first."""
+    sums_BJ: NDArray[np.float32]
+    """Their log P."""
+    finished_B: NDArray[np.bool_]
+    """Whether a row is finished; a few stay for a while, idle."""
+
+    def select(self, rows: NDArray[np.int64]) -> Self:
+        """Return some of the rows."""
+        return type(self)(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    @property
+    def length(self) -> int:
+        """Tokens of each hypothesis so far."""
+        return int(self.ids_BJT.shape[-1])
+
+
+class SearchState(ABC):
+    """Hypotheses of the sentences that are still searched, and the results of the others.
 
     Attributes:
-        sentence_B: Which sentence a row belongs to.
-        ids_BJT: Tokens of the hypotheses that grow, one a sentence at first.
-        sums_BJ: Their log P.
-        over_B: The sentences that are done; a few stay for a while, idle.
-        found: The hypotheses of each sentence that is done.
+        rows: The sentences that are still searched.
+        results: The hypotheses of each finished sentence.
     """
 
     def __init__(self, tasks: list[Task], rules: Rules) -> None:
         self.tasks, self.rules = tasks, rules
-        self.sentence_B = np.arange(len(tasks))
-        self.limit_B = np.array([task.limit for task in tasks], dtype=np.int64)
-        self.ids_BJT = np.empty((len(tasks), 1, 0), dtype=np.int64)
-        self.sums_BJ = np.zeros((len(tasks), 1), dtype=np.float32)
-        self.over_B = np.zeros(len(tasks), dtype=bool)
-        self.found: list[list[Hypothesis]] = [[] for _ in tasks]
+        self.rows = ActiveRows(
+            sentence_B=np.arange(len(tasks)),
+            limit_B=np.array([task.limit for task in tasks], dtype=np.int64),
+            ids_BJT=np.empty((len(tasks), 1, 0), dtype=np.int64),
+            sums_BJ=np.zeros((len(tasks), 1), dtype=np.float32),
+            finished_B=np.zeros(len(tasks), dtype=bool),
+        )
+        self.results: list[list[Hypothesis]] = [[] for _ in tasks]
 
     @torch.inference_mode()
-    def fill(self, step: Step, device: torch.device) -> list[list[Hypothesis]]:
-        """Extend hypotheses token by token until every sentence is done."""
+    def run(self, step: Step, device: torch.device) -> list[list[Hypothesis]]:
+        """Extend hypotheses token by token until every sentence is finished."""
         tokens_BJ = torch.full((len(self.tasks), 1), PAD, device=device)
         parents_BJ = None
-        while self.sentence_B.size:
+        while self.rows.sentence_B.size:
             logits_BJW = step(tokens_BJ, parents_BJ).float()
-            normaliser_BJ = normaliser(logits_BJW)
-            prefixes = [self.tasks[sentence].prefix for sentence in self.sentence_B]
-            self.rules.apply(logits_BJW, self.ids_BJT, prefixes)
-            slots_BJ = self.extend(logits_BJW, normaliser_BJ)
+            normalizer_BJ = logsumexp(logits_BJW)
+            prefixes = [self.tasks[sentence].prefix for sentence in self.rows.sentence_B]
+            self.rules.apply(logits_BJW, self.rows.ids_BJT, prefixes)
+            slots_BJ = self.extend(logits_BJW, normalizer_BJ)
             before = np.arange(len(slots_BJ))[:, None] * logits_BJW.size(1)
-            stay = self._leave_out_what_is_over()
-            parents_BJ = torch.from_numpy((before + slots_BJ)[stay]).to(device)
-            tokens_BJ = torch.from_numpy(self.ids_BJT[..., -1]).to(device)
-        return self.found
+            kept = self._drop_finished()
+            parents_BJ = torch.from_numpy((before + slots_BJ)[kept]).to(device)
+            tokens_BJ = torch.from_numpy(self.rows.ids_BJT[..., -1]).to(device)
+        return self.results
 
     @abstractmethod
-    def extend(self, logits_BJW: Tensor, normaliser_BJ: Tensor) -> NDArray[np.int64]:
-        """Take one more token into each hypothesis; return which slot each one continues.
+    def extend(self, logits_BJW: Tensor, normalizer_BJ: Tensor) -> NDArray[np.int64]:
+        """Add one token to each hypothesis; return which slot each one continues.
 
         Args:
             logits_BJW: Scores of the next token, -inf where the rules forbid it.
-            normaliser_BJ: What turns scores into log P: the logarithm of the sum of exp.
+            normalizer_BJ: Subtracted from a score, gives log P.
         """
 
     @abstractmethod
-    def is_over(self) -> NDArray[np.bool_]:
-        """Tell for each sentence whether its hypotheses are known."""
+    def is_finished(self) -> NDArray[np.bool_]:
+        """Return for each sentence whether its hypotheses are known."""
 
     @abstractmethod
-    def harvest(self, row: int) -> list[Hypothesis]:
-        """Return the hypotheses of a sentence that is done."""
+    def hypotheses_of(self, row: int) -> list[Hypothesis]:
+        """Return the hypotheses of a finished sentence."""
 
-    def _leave_out_what_is_over(self) -> NDArray[np.int64]:
-        """Settle the sentences that are done; return the rows that stay, some of them idle.
+    def _drop_finished(self) -> NDArray[np.int64]:
+        """Store the results of finished sentences; return the rows that stay, some idle.
 
-        Leaving rows out costs a copy of all caches, so it waits until some have gathered.
+        Dropping rows copies all caches, so it waits until some have gathered.
         """
-        for row in np.flatnonzero(self.is_over() & ~self.over_B):
-            self.found[self.sentence_B[row]] = self.harvest(int(row))
-            self.over_B[row] = True
-        going = np.flatnonzero(~self.over_B)
-        idle = np.flatnonzero(self.over_B)[: round_up(len(going)) - len(going)]
-        stay = np.sort(np.concatenate([going, idle])) if going.size else going
-        if len(stay) < len(self.over_B):
-            for name in ("sentence_B", "limit_B", "ids_BJT", "sums_BJ", "over_B"):
-                setattr(self, name, getattr(self, name)[stay])
-        return stay
+        rows = self.rows
+        for row in np.flatnonzero(self.is_finished() & ~rows.finished_B):
+            self.results[rows.sentence_B[row]] = self.hypotheses_of(int(row))
+            rows.finished_B[row] = True
+        active = np.flatnonzero(~rows.finished_B)
+        idle = np.flatnonzero(rows.finished_B)[: round_up(len(active)) - len(active)]
+        kept = np.sort(np.concatenate([active, idle])) if active.size else active
+        if len(kept) < len(rows.finished_B):
+            self.rows = rows.select(kept)
+        return kept
 
 
-class Beams(Books):
-    """The books of beam search; hypotheses stand best first, -inf where there is none."""
+class BeamState(SearchState):
+    """The state of beam search; hypotheses stand best first, -inf where there is none."""
 
     def __init__(self, tasks: list[Task], search: BeamSearch) -> None:
         super().__init__(tasks, search.rules)
         self.search = search
-        self.ended: list[list[Hypothesis]] = [[] for _ in tasks]
+        self.completed: list[list[Hypothesis]] = [[] for _ in tasks]
 
-    def extend(self, logits_BJW: Tensor, normaliser_BJ: Tensor) -> NDArray[np.int64]:
-        """Look at the best 2 * beam extensions; the best that do not end grow on."""
-        added_BJ = torch.from_numpy(self.sums_BJ).to(logits_BJW.device) - normaliser_BJ
-        sums_BC, places_BC = best_places(logits_BJW, added_BJ, 2 * self.search.beam)
+    def extend(self, logits_BJW: Tensor, normalizer_BJ: Tensor) -> NDArray[np.int64]:
+        """Consider the best 2 * beam extensions; the best that do not end are kept."""
+        rows = self.rows
+        added_BJ = torch.from_numpy(rows.sums_BJ).to(logits_BJW.device) - normalizer_BJ
+        sums_BC, places_BC = (
+            part.cpu().numpy()
+            for part in largest_sums(logits_BJW, added_BJ, 2 * self.search.beam)
+        )
         slots_BC, tokens_BC = np.divmod(places_BC, logits_BJW.size(-1))
-        ids_BCT = np.take_along_axis(self.ids_BJT, slots_BC[..., None], axis=1)
+        ids_BCT = np.take_along_axis(rows.ids_BJT, slots_BC[..., None], axis=1)
         ids_BCT = np.concatenate([ids_BCT, tokens_BC[..., None]], axis=-1)
         ends_BC = tokens_BC == EOS
-        self._keep_ended(sums_BC, ids_BCT, ends_BC)
+        self._complete(sums_BC, ids_BCT, ends_BC)
 
-        on_BJ = np.argsort(ends_BC, axis=1, kind="stable")[:, : self.search.beam]
-        self.ids_BJT = np.take_along_axis(ids_BCT, on_BJ[..., None], axis=1)
-        self.sums_BJ = np.take_along_axis(sums_BC, on_BJ, axis=1)
-        self.sums_BJ[np.take_along_axis(ends_BC, on_BJ, axis=1)] = -math.inf
-        return np.take_along_axis(slots_BC, on_BJ, axis=1)
+        # Stable: among those that do not end, the order of their scores stays.
+        kept_BJ = np.argsort(ends_BC, axis=1, kind="stable")[:, : self.search.beam]
+        rows.ids_BJT = np.take_along_axis(ids_BCT, kept_BJ[..., None], axis=1)
+        rows.sums_BJ = np.take_along_axis(sums_BC, kept_BJ, axis=1)
+        rows.sums_BJ[np.take_along_axis(ends_BC, kept_BJ, axis=1)] = -math.inf
+        return np.take_along_axis(slots_BC, kept_BJ, axis=1)
 
-    def _keep_ended(
+    def _complete(
         self,
         sums_BC: NDArray[np.float32],
         ids_BCT: NDArray[np.int64],
         ends_BC: NDArray[np.bool_],
     ) -> None:
-        """Give candidates that end in EOS a finished place of their sentence."""
+        """Add candidates that end in EOS to the completed hypotheses of their sentence."""
         penalty = length_penalty(ids_BCT.shape[-1], self.search.alpha)
-        counted_BC = ends_BC & (sums_BC > -math.inf) & ~self.over_B[:, None]
+        counted_BC = ends_BC & (sums_BC > -math.inf) & ~self.rows.finished_B[:, None]
         if self.search.beam == 1:
             # With nothing to compare it to, the first choice is final, as in greedy search.
             counted_BC[:, 1:] = False
         for row, place in np.argwhere(counted_BC):
-            ended = self.ended[self.sentence_B[row]]
+            completed = self.completed[self.rows.sentence_B[row]]
             score = float(sums_BC[row, place]) / penalty
-            ended.append(Hypothesis(ids_BCT[row, place, :-1].tolist(), score, finished=True))
-            ended.sort(key=lambda hypothesis: -hypothesis.score)
-            del ended[self.search.beam :]
+            ids = ids_BCT[row, place, :-1].tolist()
+            completed.append(Hypothesis(ids, score, finished=True))
+            completed.sort(key=lambda hypothesis: -hypothesis.score)
+            del completed[self.search.beam :]
 
-    def is_over(self) -> NDArray[np.bool_]:
-        """Tell for each sentence whether nothing that grows can be wanted in the end."""
-        search = self.search
-        bars = [self._bar(self.ended[sentence]) for sentence in self.sentence_B]
-        bound_B = self.sums_BJ[:, 0] / ((5 + self.limit_B) / 6) ** search.alpha
-        return (self.ids_BJT.shape[-1] >= self.limit_B) | (bound_B <= np.array(bars))
+    def is_finished(self) -> NDArray[np.bool_]:
+        """Return for each sentence whether no continuation can be wanted any more."""
+        rows = self.rows
+        to_beat_B = [self._score_to_beat(self.completed[i]) for i in rows.sentence_B]
+        bound_B = rows.sums_BJ[:, 0] / ((5 + rows.limit_B) / 6) ** self.search.alpha
+        return (rows.length >= rows.limit_B) | (bound_B <= np.array(to_beat_B))
 
-    def _bar(self, ended: list[Hypothesis]) -> float:
-        """Return the score that a hypothesis has to reach to be wanted."""
-        if self.search.beam == 1 and ended:
+    def _score_to_beat(self, completed: list[Hypothesis]) -> float:
+        """Return the score that a hypothesis has to exceed to be wanted."""
+        if self.search.beam == 1 and completed:
             return math.inf
-        return (
-            ended[self.search.nbest - 1].score if len(ended) >= self.search.nbest else -math.inf
-        )
+        wanted = self.search.nbest
+        return completed[wanted - 1].score if len(completed) >= wanted else -math.inf
 
-    def harvest(self, row: int) -> list[Hypothesis]:
-        """Return the hypotheses of a sentence: those that ended, then those that grew."""
-        penalty = length_penalty(self.ids_BJT.shape[-1], self.search.alpha)
-        growing = [
+    def hypotheses_of(self, row: int) -> list[Hypothesis]:
+        """Return the hypotheses of a sentence: the completed ones, then the others."""
+        rows = self.rows
+        penalty = length_penalty(rows.length, self.search.alpha)
+        incomplete = [
             Hypothesis(ids.tolist(), float(total) / penalty, finished=False)
-            for ids, total in zip(self.ids_BJT[row], self.sums_BJ[row], strict=True)
+            for ids, total in zip(rows.ids_BJT[row], rows.sums_BJ[row], strict=True)
             if total > -math.inf
         ]
-        return (self.ended[self.sentence_B[row]] + growing)[: self.search.nbest]
+        return (self.completed[rows.sentence_B[row]] + incomplete)[: self.search.nbest]
 
 
 def round_up(count: int) -> int:
@@ -263,68 +286,3 @@ def round_up(count: int) -> int:
     """
     step = 1 << max(0, count.bit_length() - 3)
     return -(-count // step) * step
-
-
-def normaliser(logits_BJW: Tensor) -> Tensor:
-    """Return the logarithm of the sum of exp(logits)."""
-    if not logits_BJW.is_cpu:
-        return logits_BJW.logsumexp(dim=-1)
-    # In pieces that fit the cache, and without a look for the largest, which is hardly ever
-    # so large that exp leaves the range of float32.
-    flat_RW = logits_BJW.flatten(0, 1)
-    pieces = torch.split(flat_RW, _rows_at_once(flat_RW))
-    sums_R = torch.cat([piece.exp().sum(dim=-1) for piece in pieces])
-    if bool(((sums_R > SAFE[0]) & (sums_R < SAFE[1])).all()):
-        return sums_R.log().view(logits_BJW.shape[:2])
-    return logits_BJW.logsumexp(dim=-1)
-
-
-def best_places(
-    logits_BJW: Tensor, added_BJ: Tensor, count: int
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return the `count` largest sums of a logit and what is added to its row, best first.
-
-    The places are counted through all rows of a sentence.
-    """
-    sentences = len(logits_BJW)
-    if logits_BJW.is_cpu:
-        sentences = _rows_at_once(logits_BJW.flatten(1))
-    pieces = zip(
-        torch.split(logits_BJW, sentences), torch.split(added_BJ, sentences), strict=True
-    )
-    found = [_best(logits, added, count) for logits, added in pieces]
-    values, places = (torch.cat(part).cpu().numpy() for part in zip(*found, strict=True))
-    return values, places
-
-
-def _rows_at_once(values_RN: Tensor) -> int:
-    return max(1, ELEMENTS_AT_ONCE // values_RN.size(1))
-
-
-def _best(logits_BJW: Tensor, added_BJ: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the largest sums and their places: topk, but faster.
-
-    The largest lie in the blocks that have the largest maxima, so only those are sorted.
-    """
-    sentences, slots, width = logits_BJW.shape
-    blocks = width // BLOCK
-    if slots * blocks < 2 * count:
-        sums_BN = (logits_BJW + added_BJ[..., None]).flatten(1)
-        return sums_BN.topk(min(count, slots * width), dim=1)
-    whole_BJMN = torch.unflatten(logits_BJW[..., : blocks * BLOCK], -1, (blocks, BLOCK))
-    largest_BJM = whole_BJMN.amax(dim=-1) + added_BJ[..., None]
-    chosen_BC = largest_BJM.flatten(1).topk(count, dim=1).indices
-    starts_BC = chosen_BC // blocks * width + chosen_BC % blocks * BLOCK
-    inside_BN = (starts_BC[..., None] + _numbers(0, BLOCK, logits_BJW)).flatten(1)
-    outside_JN = _numbers(0, slots, logits_BJW)[:, None] * width
-    outside_JN = outside_JN + _numbers(blocks * BLOCK, width, logits_BJW)
-    outside_BN = outside_JN.flatten().expand(sentences, -1)
-    places_BN = torch.cat([inside_BN, outside_BN], dim=1)
-    sums_BN = logits_BJW.flatten(1).gather(1, places_BN)
-    sums_BN += added_BJ.gather(1, places_BN // width)
-    top_BC, order_BC = sums_BN.topk(count, dim=1)
-    return top_BC, places_BN.gather(1, order_BC)
-
-
-def _numbers(start: int, stop: int, like: Tensor) -> Tensor:
-    return torch.arange(start, stop, device=like.device)

@@ -1,21 +1,20 @@
-"""Attention: sections 3.2.1 and 3.2.2 of the paper.
+"""Attention: sections 3.2.1 to 3.2.3 of the paper.
 
-B sentences; L, M query and memory length; D d_model; H heads; K, V d_k and d_v per head;
-R rows without padding.
+B sentences; L, M query and memory length; D d_model; H heads; K, V d_k and d_v per head. What
+has no suffix is (B, L, D), or packed rows (R, D), as its layout says.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, cast
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from aiayn.model.linear import Linear, linear
-from aiayn.model.local import LONG, local_attention, neighbourhood
-from aiayn.model.rows import Rows
+from aiayn.kernels.attention import has_fused_attention, softmax, step_attention
+from aiayn.kernels.layout import Layout
+from aiayn.kernels.linear import Linear, concat_weights, linear
+from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_attention
 
 
 def attention(
@@ -39,42 +38,27 @@ def attention(
     return F.dropout(weights_BHLM, dropout) @ v_BHMV, weights_BHLM
 
 
-def softmax(x: Tensor) -> Tensor:
-    """Return softmax over the last dimension."""
-    if x.is_cpu and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        return cast(Tensor, _Softmax.apply(x))  # type: ignore[no-untyped-call]
-    return x.softmax(dim=-1)
+class Cache(Protocol):
+    """Keys and values that a decoder has computed before."""
 
+    def extend(self, k_BHLK: Tensor, v_BHLV: Tensor) -> None:
+        """Add those of new positions."""
 
-class _Softmax(torch.autograd.Function):
-    """Softmax with a gradient that any number of threads finds; torch's differs in a digit."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        p = x.softmax(dim=-1)
-        ctx.save_for_backward(p)
-        return p
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (p,) = ctx.saved_tensors
-        weighted: Tensor = grad * p
-        return weighted.sub_(p * weighted.sum(dim=-1, keepdim=True))
+    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return all keys and values, and the bias that hides some of them from a query."""
 
 
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, section 3.2.2.
 
-    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). The h projections of a kind lie side by side
-    in one matrix, and those that read the same input are applied in a single product.
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). The h projections of a kind are stored side
+    by side in one matrix, and those that read the same input are applied in a single product.
 
     Attributes:
         window: r of restricted self-attention, section 4; 0: look everywhere.
-        reference: Take the plain path of equation 1 instead of the fused kernel, and keep its
-            weights in `weights_BHLM`.
-        fused: `together` as one layer, where inference has made one; training joins the
-            matrices anew at each step, since they learn.
+        keep_weights: Use the plain path of equation 1 and keep its weights in `weights_BHLM`.
+        fused_projections: The projections that read one input as one layer, where inference has
+            made one; training concatenates their matrices at each step, since they learn.
     """
 
     def __init__(
@@ -87,7 +71,7 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
         window: int = 0,
-        reads_itself: bool = True,
+        is_self_attention: bool = True,
     ) -> None:
         super().__init__()
         self.heads, self.dropout, self.window = heads, dropout, window
@@ -95,32 +79,34 @@ class MultiHeadAttention(nn.Module):
         self.w_k = Linear(d_model, heads * d_k, bias=bias)
         self.w_v = Linear(d_model, heads * d_v, bias=bias)
         self.w_o = Linear(heads * d_v, d_model, bias=bias)
-        self.reference = False
+        self.is_self_attention = is_self_attention
+        self.keep_weights = False
         self.weights_BHLM: Tensor | None = None
-        self.reads_itself = reads_itself
-        self.fused: nn.Module | None = None
-        self._initialise()
+        self.fused_projections: nn.Module | None = None
+        self._initialize()
         if bias:
-            # Differs from the paper: softmax does not feel a bias of the keys, which moves all
-            # scores of a query alike. Its gradient is rounding, of which Adam would make a
-            # random walk that no two machines share; so it stays where it is.
-            self.w_k.bias.register_hook(torch.zeros_like)  # type: ignore[no-untyped-call]
+            # Differs from the paper: a bias of the keys moves all scores of a query alike, so
+            # softmax ignores it. Its gradient is rounding, which Adam would turn into a random
+            # walk that no two machines share; so it does not learn.
+            self.w_k.bias.requires_grad_(False)
 
     @property
-    def together(self) -> list[Linear]:
-        """The projections that read the same input."""
-        return [self.w_q, self.w_k, self.w_v] if self.reads_itself else [self.w_k, self.w_v]
+    def projections_of_memory(self) -> list[Linear]:
+        """The projections that read the memory; in self-attention, the queries' too."""
+        own = [self.w_q] if self.is_self_attention else []
+        return [*own, self.w_k, self.w_v]
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         """Draw Glorot uniform weights and zero biases.
 
         The paper is silent. Its code kept the projections that read one input in one variable
         (Q, K, V in self-attention; K, V towards the encoder), so Glorot's fan-out is that of
         all of them.
         """
-        wide = sum(layer.out_features for layer in self.together)
+        fused = self.projections_of_memory
         for layer in (self.w_q, self.w_k, self.w_v, self.w_o):
-            fan_out = wide if layer in self.together else layer.out_features
+            wide = fused if layer in fused else [layer]
+            fan_out = sum(each.out_features for each in wide)
             limit = math.sqrt(6 / (layer.in_features + fan_out))
             nn.init.uniform_(layer.weight, -limit, limit)
             if layer.bias is not None:
@@ -129,96 +115,78 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor,
-        allowed: Tensor | None = None,
-        *,
-        causal: bool = False,
-        rows: Rows | None = None,
-        memory_rows: Rows | None = None,
+        memory: Tensor | None,
+        queries: Layout,
+        keys: Layout,
+        cache: Cache | None = None,
     ) -> Tensor:
         """Let every position of x look at the memory; self-attention passes x twice.
 
         Args:
-            x: What asks, (B, L, D).
-            memory: What is looked at, (B, M, D).
-            allowed: True where a query may look; broadcasts to (B, H, L, M). None: everywhere.
-            causal: Position i sees the memory up to i only; goes without `allowed`.
-            rows: Where the tokens of x stand, if it is (R, D), without padding.
-            memory_rows: The same of the memory.
+            x: Where the queries come from.
+            memory: Where keys and values come from; None: the cache holds them all.
+            queries: The layout of x.
+            keys: The layout of the memory, and which of its positions may be looked at.
+            cache: Holds the keys and values of earlier positions, and gets those of this one.
         """
         if x is memory:
-            q_BHLK, k_BHMK, v_BHMV = self.project(x, self.w_q, self.w_k, self.w_v, rows=rows)
+            q_BHLK, k_BHMK, v_BHMV = self.project(x, keys, self.w_q, self.w_k, self.w_v)
         else:
-            (q_BHLK,) = self.project(x, self.w_q, rows=rows)
-            k_BHMK, v_BHMV = self.project(memory, self.w_k, self.w_v, rows=memory_rows)
-        heads_BHLV = self.mix(
-            q_BHLK, k_BHMK, v_BHMV, allowed, causal=causal, window=self.window
-        )
-        return self.join(heads_BHLV, rows)
+            (q_BHLK,) = self.project(x, queries, self.w_q)
+            if memory is not None:
+                k_BHMK, v_BHMV = self.project(memory, keys, self.w_k, self.w_v)
+        if cache is None:
+            heads_BHLV = self._attend(q_BHLK, k_BHMK, v_BHMV, keys)
+        else:
+            if memory is not None:
+                cache.extend(k_BHMK, v_BHMV)
+            heads_BHLV = step_attention(q_BHLK, *cache.columns())
+        concat_BLD = heads_BHLV.transpose(1, 2).flatten(2)
+        joined: Tensor = self.w_o(queries.pack(concat_BLD))
+        return joined
 
-    def project(self, x: Tensor, *linears: Linear, rows: Rows | None = None) -> list[Tensor]:
-        """Apply projections of one input in one product and cut each into its heads."""
-        widths = [layer.out_features for layer in linears]
-        if len(linears) == 1:
-            whole = linears[0](x)
-        elif self.fused is not None:
-            whole = self.fused(x)
+    def project(self, x: Tensor, layout: Layout, *projections: Linear) -> list[Tensor]:
+        """Apply projections of one input in one product and split each into its heads."""
+        if len(projections) == 1:
+            all_heads = projections[0](x)
+        elif self.fused_projections is not None:
+            all_heads = self.fused_projections(x)
         else:
-            whole = linear(x, *side_by_side(linears))
-        whole_BLD = whole if rows is None else rows.put(whole)
-        parts = torch.split(whole_BLD, widths, dim=-1)
+            all_heads = linear(x, *concat_weights(projections))
+        widths = [projection.out_features for projection in projections]
+        parts = torch.split(layout.unpack(all_heads), widths, dim=-1)
         return [torch.unflatten(part, -1, (self.heads, -1)).transpose(1, 2) for part in parts]
 
-    def mix(
-        self,
-        q_BHLK: Tensor,
-        k_BHMK: Tensor,
-        v_BHMV: Tensor,
-        allowed: Tensor | None,
-        *,
-        causal: bool = False,
-        window: int = 0,
-    ) -> Tensor:
-        """Return head_1, ..., head_h of projected queries, keys and values.
-
-        With a window, queries and keys are those of the same positions.
-        """
+    def _attend(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, keys: Layout) -> Tensor:
+        """Return head_1, ..., head_h by equation 1, or by a kernel that equals it."""
         dropout = self.dropout if self.training else 0.0
-        length = q_BHLK.size(2)
-        if window and (self.reference or length < max(LONG, 4 * window)):
-            i = torch.arange(length, device=q_BHLK.device)
-            allowed = neighbourhood(i, i, allowed, window=window, causal=causal)
-            causal, window = False, 0
-        # Where torch has no fused kernel, its plain path differs with the number of threads.
-        fused = not dropout and q_BHLK.size(-1) == v_BHMV.size(-1)
-        exact = q_BHLK.is_cpu and torch.is_grad_enabled() and not fused and not window
-        if self.reference or exact:
-            seen = torch.ones(
-                q_BHLK.size(2), k_BHMK.size(2), dtype=torch.bool, device=q_BHLK.device
+        if is_worth_blocks(q_BHLK.size(2), self.window) and not self.keep_weights:
+            return restricted_attention(
+                q_BHLK, k_BHMK, v_BHMV, keys, window=self.window, dropout=dropout
             )
-            seen = seen.tril() if causal else seen
-            seen = seen if allowed is None else seen & allowed
-            heads_BHLV, weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, seen, dropout)
-            self.weights_BHLM = weights_BHLM if self.reference else None
+        if self.keep_weights or not has_fused_attention(q_BHLK, v_BHMV, dropout):
+            mask = visible(q_BHLK, k_BHMK, keys, self.window)
+            heads_BHLV, weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, mask, dropout)
+            self.weights_BHLM = weights_BHLM if self.keep_weights else None
             return heads_BHLV
-        if window:
-            return local_attention(
-                q_BHLK, k_BHMK, v_BHMV, allowed, window=window, causal=causal, dropout=dropout
-            )
+        allowed, causal = keys.allowed, keys.causal
+        if self.window:
+            allowed, causal = visible(q_BHLK, k_BHMK, keys, self.window), False
         return F.scaled_dot_product_attention(
             q_BHLK, k_BHMK, v_BHMV, attn_mask=allowed, dropout_p=dropout, is_causal=causal
         )
 
-    def join(self, heads_BHLV: Tensor, rows: Rows | None = None) -> Tensor:
-        """Concat(head_1, ..., head_h) W^O."""
-        heads_BLD = heads_BHLV.transpose(1, 2).flatten(2)
-        out: Tensor = self.w_o(heads_BLD if rows is None else rows.take(heads_BLD))
-        return out
 
+def visible(q_BHLK: Tensor, k_BHMK: Tensor, keys: Layout, window: int = 0) -> Tensor:
+    """Return the mask, True where a query may look.
 
-def side_by_side(linears: Sequence[Linear]) -> tuple[Tensor, Tensor | None]:
-    """Return the weights of several projections as one matrix, and their biases as one."""
-    weight = torch.cat([layer.weight for layer in linears])
-    if linears[0].bias is None:
-        return weight, None
-    return weight, torch.cat([layer.bias for layer in linears])
+    No query looks at padding. In the decoder none looks at a later position, section 3.2.3:
+    padding of the target stands at its end, where no earlier position looks.
+    """
+    length, memory, device = q_BHLK.size(2), k_BHMK.size(2), q_BHLK.device
+    if window:
+        i = torch.arange(length, device=device)
+        return neighborhood(i, i, keys.allowed, window=window, causal=keys.causal)
+    mask = torch.ones(length, memory, dtype=torch.bool, device=device)
+    mask = mask.tril() if keys.causal else mask
+    return mask if keys.allowed is None else mask & keys.allowed

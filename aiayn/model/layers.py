@@ -1,36 +1,32 @@
 """The layers of figure 1: feed-forward network, residual connection, encoder, decoder.
 
-B sentences; L, S, T length; D d_model; R rows without padding.
+What has no suffix is (B, L, D), or packed rows (R, D), as its layout says.
 """
 
-from typing import cast
+from collections.abc import Callable
+from typing import NamedTuple, assert_never, cast
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aiayn.config import Activation
-from aiayn.model.attention import MultiHeadAttention
-from aiayn.model.dropout import dropout
-from aiayn.model.linear import Linear
-from aiayn.model.norm import LayerNorm
-from aiayn.model.rows import Rows
-
-LAYER_NORM_EPSILON = 1e-6
+from aiayn.kernels.dropout import dropout
+from aiayn.kernels.layout import Layout
+from aiayn.kernels.linear import Linear
+from aiayn.kernels.norm import LayerNorm
+from aiayn.model.attention import Cache, MultiHeadAttention
 
 
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, equation 2."""
 
     def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        *,
-        activation: Activation = "relu",
-        dropout: float = 0.0,
+        self, d_model: int, d_ff: int, *, activation: Activation = "relu", dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.w_1 = Linear(d_model, d_ff, activation=activation)
+        self.w_1 = Linear(d_model, d_ff)
         self.w_2 = Linear(d_ff, d_model)
+        self.activation: Activation = activation
         self.dropout = dropout
         for linear in (self.w_1, self.w_2):
             nn.init.xavier_uniform_(linear.weight)
@@ -38,22 +34,32 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the network to each position by itself."""
-        return cast(Tensor, self.w_2(dropout(self.w_1(x), self.dropout, self.training)))
+        hidden = activate(self.w_1(x), self.activation)
+        return cast(Tensor, self.w_2(dropout(hidden, self.dropout, self.training)))
+
+
+def activate(x: Tensor, activation: Activation) -> Tensor:
+    """max(0, x) in the paper; swish, x sigmoid(x), is for imported models."""
+    match activation:
+        case "relu":
+            return F.relu(x)
+        case "swish":
+            return F.silu(x)
+        case _:
+            assert_never(activation)
 
 
 class AddAndNorm(nn.Module):
     """LayerNorm(x + Dropout(Sublayer(x))): the paper's post-norm residual, section 5.4."""
 
-    def __init__(
-        self, d_model: int, dropout: float, *, epsilon: float = LAYER_NORM_EPSILON
-    ) -> None:
+    def __init__(self, d_model: int, dropout: float, epsilon: float = 1e-6) -> None:
         super().__init__()
         self.dropout = dropout
         self.norm = LayerNorm(d_model, eps=epsilon)
 
-    def forward(self, x: Tensor, sublayer: Tensor) -> Tensor:
-        """Join the input of a sub-layer and its output."""
-        return cast(Tensor, self.norm(x + dropout(sublayer, self.dropout, self.training)))
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply a sub-layer and add what it was given."""
+        return cast(Tensor, self.norm(x + dropout(sublayer(x), self.dropout, self.training)))
 
 
 class EncoderLayer(nn.Module):
@@ -64,23 +70,28 @@ class EncoderLayer(nn.Module):
         self_attention: MultiHeadAttention,
         feed_forward: FeedForward,
         dropout: float,
-        *,
-        epsilon: float = LAYER_NORM_EPSILON,
+        epsilon: float = 1e-6,
     ) -> None:
         super().__init__()
         d_model = feed_forward.w_1.in_features
         self.self_attention = self_attention
-        self.add_1 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+        self.add_1 = AddAndNorm(d_model, dropout, epsilon)
         self.feed_forward = feed_forward
-        self.add_2 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+        self.add_2 = AddAndNorm(d_model, dropout, epsilon)
 
-    def forward(self, x: Tensor, allowed: Tensor | None, rows: Rows | None = None) -> Tensor:
-        """Apply both sub-layers to (B, S, D), or to (R, D) with the places of its rows.
+    def forward(self, x: Tensor, source: Layout) -> Tensor:
+        """Apply both sub-layers."""
+        x = self.add_1(x, lambda x: self.self_attention(x, x, source, source))
+        return cast(Tensor, self.add_2(x, self.feed_forward))
 
-        `allowed` hides the padding of the source.
-        """
-        x = self.add_1(x, self.self_attention(x, x, allowed, rows=rows))
-        return cast(Tensor, self.add_2(x, self.feed_forward(x)))
+
+class LayerCache(NamedTuple):
+    """What a decoder layer need not compute again while a target grows."""
+
+    target: Cache
+    """Keys and values of the target's earlier positions."""
+    source: Cache
+    """Those of the encoder's output, which do not change."""
 
 
 class DecoderLayer(nn.Module):
@@ -92,32 +103,35 @@ class DecoderLayer(nn.Module):
         cross_attention: MultiHeadAttention,
         feed_forward: FeedForward,
         dropout: float,
-        *,
-        epsilon: float = LAYER_NORM_EPSILON,
+        epsilon: float = 1e-6,
     ) -> None:
         super().__init__()
         d_model = feed_forward.w_1.in_features
         self.self_attention = self_attention
-        self.add_1 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+        self.add_1 = AddAndNorm(d_model, dropout, epsilon)
         self.cross_attention = cross_attention
-        self.add_2 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+        self.add_2 = AddAndNorm(d_model, dropout, epsilon)
         self.feed_forward = feed_forward
-        self.add_3 = AddAndNorm(d_model, dropout, epsilon=epsilon)
+        self.add_3 = AddAndNorm(d_model, dropout, epsilon)
 
     def forward(
         self,
         y: Tensor,
-        memory: Tensor,
-        allowed: Tensor | None,
-        rows: Rows | None = None,
-        memory_rows: Rows | None = None,
+        memory: Tensor | None,
+        target: Layout,
+        source: Layout,
+        cache: LayerCache | None = None,
     ) -> Tensor:
-        """Apply the three sub-layers to (B, T, D), or to (R, D) with the places of its rows.
+        """Apply the three sub-layers.
 
-        `allowed` hides the padding of the source. Padding of the target stands at its end,
-        where no earlier position looks.
+        Args:
+            y: The target so far; with a cache, its newest position.
+            memory: The encoder's output; None: the cache has what is needed of it.
+            target: The layout of y, which is causal.
+            source: The layout of the memory, whose padding is hidden.
+            cache: Keys and values that are known.
         """
-        y = self.add_1(y, self.self_attention(y, y, causal=True, rows=rows))
-        crossed = self.cross_attention(y, memory, allowed, rows=rows, memory_rows=memory_rows)
-        y = self.add_2(y, crossed)
-        return cast(Tensor, self.add_3(y, self.feed_forward(y)))
+        past, seen = (None, None) if cache is None else cache
+        y = self.add_1(y, lambda y: self.self_attention(y, y, target, target, past))
+        y = self.add_2(y, lambda y: self.cross_attention(y, memory, target, source, seen))
+        return cast(Tensor, self.add_3(y, self.feed_forward))

@@ -1,7 +1,7 @@
 """Position encodings: section 3.5, the layout of tensor2tensor, and row (E) of table 3."""
 
 import math
-from typing import Protocol, assert_never, cast
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
@@ -10,14 +10,11 @@ from aiayn.config import Positions
 from aiayn.errors import DataError, UsageError
 
 
-class PositionEncoding(Protocol):
-    """What every kind of position encoding offers."""
+class PositionEncoding(nn.Module):
+    """Called with (start, stop), returns the rows that are added to the embeddings."""
 
-    limit: int | None
+    limit: int | None = None
     """Positions that exist; None: as many as are asked for."""
-
-    def __call__(self, start: int, stop: int) -> Tensor:
-        """Return the rows (stop - start, d_model) that are added to the embeddings."""
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
@@ -29,9 +26,9 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 def halves(length: int, d_model: int) -> Tensor:
-    """Return all sines, then all cosines, with wavelengths up to exactly 10000 * 2 pi.
+    """Return all sines, then all cosines, as tensor2tensor and fairseq lay the signal out.
 
-    This is how tensor2tensor and fairseq lay the signal out, for models that come from there.
+    Wavelengths reach exactly 10000 * 2 pi there.
     """
     pos = torch.arange(length, dtype=torch.float64)[:, None]
     timescales = d_model // 2
@@ -40,10 +37,8 @@ def halves(length: int, d_model: int) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], dim=1)
 
 
-class FixedPositions(nn.Module):
+class FixedPositions(PositionEncoding):
     """A signal that is computed, not learned; the table grows with what is asked for."""
-
-    limit = None
 
     def __init__(self, d_model: int, kind: Positions) -> None:
         super().__init__()
@@ -65,12 +60,12 @@ class FixedPositions(nn.Module):
         return self.table[start:stop]
 
 
-class LearnedPositions(nn.Module):
+class LearnedPositions(PositionEncoding):
     """One learned vector a position: row (E) of table 3."""
 
     def __init__(self, d_model: int, limit: int) -> None:
         super().__init__()
-        self.limit = limit
+        self.limit: int = limit
         # As the token embeddings: N(0, d_model^-0.5), times sqrt(d_model) when used.
         self.scale = math.sqrt(d_model)
         self.table = nn.Parameter(torch.randn(limit, d_model) / self.scale)
@@ -89,8 +84,8 @@ def build_positions(kind: Positions, d_model: int, limit: int) -> PositionEncodi
     """Return the position encoding of that kind."""
     match kind:
         case "sinusoidal" | "halves":
-            return cast(PositionEncoding, FixedPositions(d_model, kind))
+            return FixedPositions(d_model, kind)
         case "learned":
-            return cast(PositionEncoding, LearnedPositions(d_model, limit))
+            return LearnedPositions(d_model, limit)
         case _:
             assert_never(kind)

@@ -20,7 +20,7 @@ from aiayn import console
 from aiayn.data.atomic import TEMPORARY, write_whole
 from aiayn.data.workers import map_in_order
 from aiayn.errors import UsageError
-from aiayn.sample.sentences import sentence
+from aiayn.sample.grammar import Grammar
 
 PARTS = ("train", "valid", "test")
 LANGUAGES = ("en", "de")
@@ -47,10 +47,10 @@ def make_chunk(seed: int, number: int) -> dict[str, list[Pair]]:
     """Return the sentences of one chunk by the part that they belong to."""
     digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
     # Of all that random offers, random() alone is promised to stay the same in every version.
-    draw = random.Random(int.from_bytes(digest, "big")).random
+    grammar = Grammar(random.Random(int.from_bytes(digest, "big")).random)
     parts: dict[str, list[Pair]] = {part: [] for part in PARTS}
     for _ in range(CHUNK_SENTENCES):
-        pair = sentence(draw)
+        pair = grammar.sentence()
         parts[part_of(pair[0])].append(pair)
     return parts
 

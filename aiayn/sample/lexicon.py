@@ -1,177 +1,236 @@
-"""Nouns and adjectives as values: read from the word lists, with every form worked out."""
+"""The words and patterns of lexicon.yaml as values, and what the grammar asks of them.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+The head of that file explains its columns.
+"""
 
-from aiayn.sample.declension import (
-    COUNTABLE,
-    FEMININE,
-    MASCULINE,
-    MASS,
-    NEUTER,
-    OF_SUBJECTS,
-    ONLY_PLURAL,
-    ONLY_SINGULAR,
-    PUBLIC,
-    RELATIVES,
-    Choice,
-    Slots,
-    negated,
-    slots,
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import yaml
+
+from aiayn.sample.morphology import (
+    ACCUSATIVE,
+    DATIVE,
+    Cases,
+    EnglishVerb,
+    GermanVerb,
+    german_verb,
+    noun_cases,
 )
-from aiayn.sample.nouns import COMPOUNDS, NOUNS, PLACES
-from aiayn.sample.words import ADJECTIVES, COLOURED, KINDS
 
-PLAIN_WEIGHT = 6
-"""A noun comes this many times as often as each of the compounds that end in it."""
+Tags = frozenset[str]
 
-NOBODYS = ("worker", "animal", "vehicle", "town", "land", "landmark", "shore")
-OWNED = {"mine", "kept", "private"}
-GENDERS = {"m": MASCULINE, "f": FEMININE, "n": NEUTER}
+_DATA = yaml.safe_load(files(__package__).joinpath("lexicon.yaml").read_text("utf-8"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Adjective:
-    """An adjective with its degrees; the German ones are stems, ready for an ending."""
+class Determiner(NamedTuple):
+    """A determiner; `weights` say how often it comes in the singular, the plural, with mass."""
 
     en: str
     de: str
-    predicate: str
-    comparative: tuple[str, str] | None
-    superlative: tuple[str, str] | None
-    tags: frozenset[str]
+    declension: str
+    roles: str
+    weights: str
+
+
+class Adjective(NamedTuple):
+    """An adjective with its degrees, if it has any; tags are those of its nouns."""
+
+    en: str
+    de: str
+    comparative_en: str
+    comparative_de: str
+    superlative_en: str
+    superlative_de: str
+    tags: Tags
+
+
+class Tense(NamedTuple):
+    """A tense or a modal: auxiliaries, the forms after them, and the adverbials beside them."""
+
+    name: str
+    auxiliary_en: str
+    form_en: str
+    auxiliary_de: str
+    form_de: str
+    when: str
+    adverbs: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
-    """A noun in two languages; `en` is by number, `de` by number and case."""
+    """A noun: `en` by number, `de` by number and case."""
 
     en: tuple[str, str]
-    de: tuple[tuple[str, ...], tuple[str, ...]]
-    gender: int
-    kind: str
-    tags: frozenset[str]
+    de: tuple[Cases, Cases]
+    gender: str
+    tags: Tags
     prepositions: tuple[str, ...]
-    """Of a place: where in English, where and whither in German."""
-    adjectives: tuple[Adjective, ...]
-    colours: tuple[Adjective, ...]
-    slots: Slots
-    subject_slots: Slots
-    negated_slots: Slots
-    compound: bool
+    """Of a place: at it in English; at it and to it in German."""
 
 
-def _entries(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the kind and the columns of each line."""
-    kind = ""
-    for line in text.strip().splitlines():
-        if line.startswith("["):
-            kind = line.strip("[]")
-        elif line:
-            yield kind, [column.strip() for column in line.split("|")]
+class Argument(NamedTuple):
+    """What a verb needs: a noun phrase in a case, a place or a predicate, by its frame."""
+
+    frame: str
+    en: str
+    de: str
+    tags: Tags
+
+    @property
+    def case(self) -> int:
+        """The German case of a noun phrase."""
+        return DATIVE if self.frame == "dat" else ACCUSATIVE
 
 
-def _adjective(columns: list[str]) -> Adjective:
-    english, german, tags = columns
-    en, *degrees = english.split()
-    base, comparative, superlative = german.split()
-    predicate, _, stem = base.partition("/")
-    if degrees == ["-"]:
-        compared = most = None
-    else:
-        more_en, most_en = (f"more {en}", f"most {en}") if degrees == ["more"] else degrees
-        compared, most = (more_en, comparative), (most_en, superlative)
-    return Adjective(en, stem or predicate, predicate, compared, most, frozenset(tags.split()))
+@dataclass(frozen=True, slots=True, eq=False)
+class Verb:
+    """A verb in both languages, and what goes with it."""
+
+    group: str
+    en: EnglishVerb
+    de: GermanVerb
+    subjects: Tags
+    arguments: tuple[Argument, ...] = ()
+    manners: tuple[str, ...] = ()
+    places: Tags = frozenset()
+
+    def fits(self, time: str) -> bool:
+        """Tell whether a clause about that time can have this verb."""
+        if time == "past":
+            # `They read` might be lesen or lasen.
+            return self.en.past != self.en.base
+        return self.group != "state" or time in ("present", "event")
 
 
-ALL_ADJECTIVES = tuple(_adjective(columns) for _, columns in _entries(ADJECTIVES))
-COLOURS = tuple(adjective for adjective in ALL_ADJECTIVES if "colour" in adjective.tags)
+def _columns(line: str, number: int) -> list[str]:
+    """Return the columns of a line, a lone `_` and those left out as empty."""
+    columns = [column.strip() for column in line.split("|")]
+    return [*(column.strip("_") for column in columns), *[""] * (number - len(columns))]
 
 
-def english_plural(noun: str) -> str:
-    """Return the regular plural of an English noun."""
-    if noun.endswith(("s", "x", "ch", "sh")):
-        return f"{noun}es"
-    if noun.endswith("y") and noun[-2] not in "aeiou":
-        return f"{noun[:-1]}ies"
-    return f"{noun}s"
+def _tags(words: str) -> Tags:
+    """Return tags and the wider ones that they belong to."""
+    own = set(words.split())
+    wider = (name for name, tags in _DATA["kinds"].items() if own & set(tags.split()))
+    return frozenset([*own, *wider])
 
 
-def german_forms(gender: str, words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the four cases of the singular and of the plural."""
-    singular, plural = words[0], words[-1]
-    if plural == ".":
-        dative = plural = ""
-    else:
-        dative = plural if plural.endswith(("n", "s")) else f"{plural}n"
-    ending = "-" if gender == "f" else words[1]
-    oblique = singular + (ending[1:] if ending[0] == "=" else "")
-    genitive = singular + ending[1:]
-    return (singular, oblique, oblique, genitive), (plural, plural, dative, plural)
-
-
-def _choices(kind: str, words: list[str], tags: frozenset[str]) -> tuple[Choice, ...]:
-    if words[0] == ".":
-        return ONLY_PLURAL
-    if words[-1] == ".":
-        return MASS
-    if kind == "family":
-        return ONLY_SINGULAR if "sole" in tags else RELATIVES
-    return PUBLIC if kind in NOBODYS and not tags & OWNED else COUNTABLE
-
-
-def _noun(kind: str, columns: list[str], modifier: str = "=") -> Noun:
-    """Return a noun from its line, or a compound of it with a modifier `english=German`."""
-    english, german, tags, prepositions = [*columns, "", ""][:4]
-    first_en, first_de = modifier.split("=")
-    singular, *plural = [
-        f"{first_en} {word}".replace("_", " ").strip() for word in english.split()
-    ]
+def _noun(kind: str, line: str) -> Noun:
+    english, german, tags, prepositions = _columns(line, 4)
+    singular, plural = english.replace("_", " ").split(", ")
     gender, *words = german.split()
-    if first_de:
-        words = [word if word[0] in "-=." else first_de + word.lower() for word in words]
-    wider = [name for name, kinds in KINDS.items() if kind in kinds.split()]
-    all_tags = frozenset([kind, *wider, *tags.split()])
-    choices = _choices(kind, words, all_tags)
+    forms = noun_cases(words[0], words[1], words[2])
     return Noun(
-        en=(singular, plural[0] if plural else english_plural(singular)),
-        de=german_forms(gender, words),
-        gender=GENDERS[gender],
-        kind=kind,
-        tags=all_tags,
-        prepositions=tuple(prepositions.split()),
-        adjectives=tuple(a for a in ALL_ADJECTIVES if not a.tags.isdisjoint(all_tags)),
-        colours=COLOURS if kind in COLOURED else (),
-        slots=slots(choices, GENDERS[gender]),
-        subject_slots=slots(
-            choices + OF_SUBJECTS if choices in (COUNTABLE, PUBLIC) else choices,
-            GENDERS[gender],
-        ),
-        negated_slots=slots(negated(choices), GENDERS[gender]),
-        compound=bool(first_de),
+        (singular, plural), forms, gender, _tags(f"{kind} {tags}"), tuple(prepositions.split())
     )
 
 
-def _nouns() -> Iterator[Noun]:
-    lines = {}
-    for kind, columns in [*_entries(NOUNS), *_entries(PLACES)]:
-        lines[columns[0].split()[0]] = (kind, columns)
-        yield _noun(kind, columns)
-    for line in COMPOUNDS.strip().splitlines():
-        modifiers, heads = line.split(">")
-        for head in heads.split():
-            for modifier in modifiers.split():
-                yield _noun(*lines[head], modifier)
+def _argument(text: str) -> Argument:
+    """Read `acc thing`, `for/auf acc person`, `to town` or `predicate`."""
+    en = de = ""
+    frame, *tags = text.split()
+    if "/" in frame:
+        en, de = frame.replace("_", " ").split("/")
+        frame, *tags = tags
+    return Argument(frame, en, de, frozenset(tags))
 
 
-ALL_NOUNS = tuple(_nouns())
+def _verb(group: str, line: str) -> Verb:
+    english, german, subjects, arguments, manners, places = _columns(line, 6)
+    return Verb(
+        group,
+        EnglishVerb(*english.split(maxsplit=5)),
+        german_verb(german),
+        frozenset(subjects.split()),
+        tuple(_argument(text) for text in arguments.split(" + ") if text),
+        tuple(manners.split()),
+        frozenset(places.split()),
+    )
 
 
-def tagged(*tags: str) -> tuple[Noun, ...]:
-    """Return the nouns with any of the tags, each as often as it is to come."""
+def _passive(verb: Verb) -> Verb:
+    """Return what is done to the object of a verb: be and werden with its participle."""
+    be = VERBS["be"][0].en._replace(particle=f"{verb.en.participle} {verb.en.particle}".strip())
+    participle = verb.de.participle
+    # Like a separable prefix, the participle ends a main clause and leads a verb at the end.
+    werden = german_verb("werden werde wird wurde +worden")._replace(
+        prefix=f"{participle} ", participle=f"{participle} worden"
+    )
+    return Verb("passive", be, werden, verb.arguments[0].tags)
+
+
+def _patterns(lines: list[str]) -> tuple[tuple[str, str], ...]:
+    """Return English and German patterns, as often as the number before them says."""
+    rows = [[column.strip() for column in line.split("|")] for line in lines]
     return tuple(
-        noun
-        for listed in ALL_NOUNS
-        if not listed.tags.isdisjoint(tags)
-        for noun in (listed,) * (1 if listed.compound else PLAIN_WEIGHT)
+        (english, german)
+        for *weight, english, german in rows
+        for _ in range(int(weight[0]) if weight else 1)
     )
+
+
+DETERMINERS = [Determiner(*_columns(line, 5)) for line in _DATA["determiners"]]
+ADJECTIVES = [
+    Adjective(*columns[:6], frozenset(columns[6].split()))
+    for columns in (_columns(line, 7) for line in _DATA["adjectives"])
+]
+TENSES = {line.split(" ")[0]: Tense(*_columns(line, 7)) for line in _DATA["tenses"]}
+NOUNS = [_noun(kind, line) for kind, lines in _DATA["nouns"].items() for line in lines]
+VERBS = {
+    group: tuple(_verb(group, line) for line in lines)
+    for group, lines in _DATA["verbs"].items()
+}
+_DONE = tuple(_passive(verb) for verb in VERBS["act"])
+VERBS["passive"] = (
+    *_DONE,
+    *(replace(verb, arguments=(_argument("by/von dat person"),)) for verb in _DONE),
+)
+PRONOUNS = [_columns(line, 4) for line in _DATA["pronouns"]]
+TIMES = {name: tuple(words.split()) for name, words in _DATA["times"].items()}
+MIXES = {name: tuple(words.split()) for name, words in _DATA["mixes"].items()}
+PATTERNS = {name: _patterns(lines) for name, lines in _DATA["patterns"].items()}
+
+
+@cache
+def nouns_with(tags: Tags) -> tuple[Noun, ...]:
+    """Return the nouns that have any of the tags."""
+    return tuple(noun for noun in NOUNS if not noun.tags.isdisjoint(tags))
+
+
+@cache
+def adjectives_for(tags: Tags) -> tuple[Adjective, ...]:
+    """Return the adjectives of nouns that have the tags."""
+    return tuple(word for word in ADJECTIVES if not word.tags.isdisjoint(tags))
+
+
+@cache
+def verbs_taking(tags: Tags, time: str) -> tuple[Verb, ...]:
+    """Return what a person can do about something that has the tags."""
+    return tuple(
+        verb
+        for group in ("act", "do", "chance", "state", "relate")
+        for verb in VERBS[group]
+        if [a.frame in ("acc", "dat") and not a.tags.isdisjoint(tags) for a in verb.arguments]
+        == [True]
+        and "person" in verb.subjects
+        and verb.fits(time)
+    )
+
+
+@cache
+def determiners_for(noun: Noun, role: str) -> tuple[tuple[Determiner, bool], ...]:
+    """Return determiners, and whether the noun is plural, as often as they are to come."""
+    counts = [form[0] != "." for form in noun.de]
+    family, owned = "family" in noun.tags, "owned" in noun.tags
+    chosen = []
+    for word in DETERMINERS:
+        possessive = "possessive" in word.roles
+        if role not in word.roles.split() or (not owned if possessive else family):
+            continue
+        singular, plural, mass = map(int, word.weights.split())
+        singular = (singular if counts[1] else mass) if counts[0] else 0
+        chosen += [(word, False)] * singular + [(word, True)] * (plural if counts[1] else 0)
+    return tuple(chosen)

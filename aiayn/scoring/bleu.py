@@ -1,11 +1,12 @@
 """BLEU, chrF and TER through sacreBLEU, each with its signature.
 
-`score_text` is what `aiayn score` prints and what a validation loop calls: the same number.
-A stream of references has one line for each hypothesis; several streams, several references.
+`aiayn score` and validation both call `score_text`, so they give the same number. A stream of
+references has one line for each hypothesis; several streams are several references.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import assert_never
 
 from sacrebleu.metrics.base import Metric, Signature
@@ -24,15 +25,15 @@ BUCKET_ENDS = (10, 20, 30, 40, 50, 60)
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """The scores of the sentences whose first reference has a certain number of words."""
+class LengthBucket:
+    """The scores of the sentences whose first reference has so many words."""
 
     words: str
     sentences: int
     scores: list[Score]
 
     def record(self) -> dict[str, object]:
-        """Return what JSON output holds."""
+        """Return the record for JSON."""
         scores = [record for score in self.scores for record in score.records()]
         return {"words": self.words, "sentences": self.sentences, "scores": scores}
 
@@ -59,13 +60,13 @@ def score_text(
     """
     scores = []
     for metric in build_metrics(metrics, hypotheses, references, languages).values():
-        # sacreBLEU shows the last three of these only inside its own formatted line.
         found = metric.corpus_score(hypotheses, None, RESAMPLES if intervals else 1)
         scores.append(
             Score(
                 name=found.name,
                 value=float(found.score),
-                signature=describe(metric.get_signature(), test_set, languages),
+                signature=complete_signature(metric.get_signature(), test_set, languages),
+                # sacreBLEU has no public names for these three.
                 detail=found._verbose,
                 mean=float(found._mean) if intervals else None,
                 margin=float(found._ci) if intervals else None,
@@ -80,23 +81,23 @@ def score_by_length(
     metrics: Sequence[str] = ("bleu",),
     test_set: str = "",
     languages: str = "",
-) -> list[Bucket]:
-    """Score short and long sentences apart; buckets without a sentence are left out."""
+) -> list[LengthBucket]:
+    """Score sentences by the length of their reference; empty buckets are left out."""
     lengths = [len(line.split()) for line in references[0]]
     buckets = []
     low = 0
     for end in (*BUCKET_ENDS, max(lengths)):
-        members = [i for i, length in enumerate(lengths) if low <= length <= end]
-        if members:
+        chosen = [low <= length <= end for length in lengths]
+        if any(chosen):
             scores = score_text(
-                [hypotheses[i] for i in members],
-                [[stream[i] for i in members] for stream in references],
+                list(compress(hypotheses, chosen)),
+                [list(compress(stream, chosen)) for stream in references],
                 metrics,
-                test_set=test_set,
-                languages=languages,
+                test_set,
+                languages,
             )
             words = f"{low}-{end}" if end in BUCKET_ENDS else f"{low} or more"
-            buckets.append(Bucket(words, len(members), scores))
+            buckets.append(LengthBucket(words, sum(chosen), scores))
         low = end + 1
     return buckets
 
@@ -119,7 +120,7 @@ def _metric(name: MetricName, references: Sequence[Sequence[str]], languages: st
         case MetricName.BLEU:
             target = languages.rpartition("-")[2]
             try:
-                # Text that looks tokenized is the caller's to warn about, so `force`.
+                # `force` silences a warning about tokenized text: the caller has a better one.
                 return BLEU(trg_lang=target, force=True, references=references)
             except RuntimeError as problem:
                 raise UsageError(
@@ -134,7 +135,7 @@ def _metric(name: MetricName, references: Sequence[Sequence[str]], languages: st
             assert_never(name)
 
 
-def describe(signature: Signature, test_set: str, languages: str) -> str:
+def complete_signature(signature: Signature, test_set: str, languages: str) -> str:
     """Return the signature with the test set and languages, where they are known."""
     signature.update("test", test_set or None)
     signature.update("lang", languages or None)

@@ -1,23 +1,23 @@
-"""Labelled bracketing scores, figure for figure as EVALB computes them, without its limits.
+"""Labeled bracketing scores as EVALB computes them, without its limits.
 
 EVALB leaves a broken tree out of every figure, so one right tree and three broken ones score
-100. The same happens here, but the broken ones are counted beside the figures, and F1 is also
-given with every bracket of theirs counted as wrong.
+100. The same happens here, but the broken ones are counted beside the figures, and F1-strict
+counts every bracket of theirs as wrong.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aiayn.scoring.parameters import COLLINS, Parameters
-from aiayn.scoring.reading import Reading, read_tree, restore_quotes
+from aiayn.scoring.evalb_parameters import COLLINS, EvalbParameters
+from aiayn.scoring.evalb_trees import EvalbTree, read_tree, restore_quotes
 from aiayn.scoring.score import Score, require_same_count
 
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sentence:
-    """One tree against its gold tree; `problems` are what EVALB says on standard error."""
+class BracketCounts:
+    """One tree against its gold tree."""
 
     length: int
     gold: int
@@ -25,7 +25,9 @@ class Sentence:
     test: int
     """Brackets in the tree under test."""
     problems: tuple[str, ...] = ()
+    """What is broken, in EVALB's words."""
     skipped: bool = False
+    """Whether the tree under test is empty."""
     matched: int = 0
     crossing: int = 0
     words: int = 0
@@ -34,16 +36,16 @@ class Sentence:
 
     @property
     def valid(self) -> bool:
-        """Whether EVALB takes the sentence into its figures."""
+        """Whether the sentence counts in EVALB's figures."""
         return not self.problems and not self.skipped
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Every sentence, and the parameters it was scored by."""
+class BracketingReport:
+    """The counts of every sentence, and the figures that they sum up to."""
 
-    sentences: list[Sentence]
-    parameters: Parameters
+    sentences: list[BracketCounts]
+    parameters: EvalbParameters
 
     @property
     def broken(self) -> int:
@@ -51,17 +53,14 @@ class Report:
         return sum(not sentence.valid for sentence in self.sentences)
 
     def messages(self, limit: int = 20) -> list[str]:
-        """Return what EVALB says about broken trees: the number of the tree, and why."""
-        messages = [
-            f"{number} : {problem}"
-            for number, sentence in enumerate(self.sentences, start=1)
-            for problem in sentence.problems
-        ]
+        """Return EVALB's messages about broken trees: the number of the tree, and why."""
+        numbered = enumerate(self.sentences, start=1)
+        messages = [f"{number} : {problem}" for number, s in numbered for problem in s.problems]
         more = len(messages) - limit
         return [*messages[:limit], f"and {more:,} more"] if more > 0 else messages
 
     def scores(self) -> list[Score]:
-        """Return F1 of all sentences, and of those up to the cut-off, with its parts."""
+        """Return F1 with its parts, of all sentences and of those up to the cutoff length."""
         cutoff = self.parameters.cutoff
         short = [sentence for sentence in self.sentences if sentence.length <= cutoff]
         labeled = "yes" if self.parameters.labeled else "no"
@@ -73,18 +72,18 @@ class Report:
 
 
 def score_trees(
-    gold: Sequence[str], test: Sequence[str], parameters: Parameters = COLLINS
-) -> Report:
+    gold: Sequence[str], test: Sequence[str], parameters: EvalbParameters = COLLINS
+) -> BracketingReport:
     """Compare each tree with its gold tree; a string holds a whole tree."""
     require_same_count(test, gold, names=("the test", "the gold"), unit="trees")
     sentences = [
         _compare(read_tree(one, parameters), read_tree(other, parameters), parameters)
         for one, other in zip(gold, test, strict=True)
     ]
-    return Report(sentences, parameters)
+    return BracketingReport(sentences, parameters)
 
 
-def _compare(gold: Reading, test: Reading, parameters: Parameters) -> Sentence:
+def _compare(gold: EvalbTree, test: EvalbTree, parameters: EvalbParameters) -> BracketCounts:
     skipped = not test.leaves
     problems = [*gold.problems, *test.problems]
     if not skipped:
@@ -93,17 +92,17 @@ def _compare(gold: Reading, test: Reading, parameters: Parameters) -> Sentence:
         problems += _unequal_words(gold, test, parameters)
     gold_brackets = _counted(gold, parameters)
     test_brackets = _counted(test, parameters)
-    sentence = Sentence(
+    counts = BracketCounts(
         length=gold.length,
         gold=len(gold_brackets),
         test=len(test_brackets),
         problems=tuple(problems),
         skipped=skipped,
     )
-    if not sentence.valid:
-        return sentence
+    if not counts.valid:
+        return counts
     return replace(
-        sentence,
+        counts,
         matched=_matches(gold_brackets, test_brackets, parameters),
         crossing=_crossings(gold_brackets, test_brackets),
         words=len(gold.leaves),
@@ -114,7 +113,7 @@ def _compare(gold: Reading, test: Reading, parameters: Parameters) -> Sentence:
     )
 
 
-def _unequal_words(gold: Reading, test: Reading, parameters: Parameters) -> list[str]:
+def _unequal_words(gold: EvalbTree, test: EvalbTree, parameters: EvalbParameters) -> list[str]:
     if len(gold.leaves) != len(test.leaves):
         return [f"Length unmatch ({len(gold.leaves)}|{len(test.leaves)})"]
     for one, other in zip(gold.leaves, test.leaves, strict=True):
@@ -123,11 +122,11 @@ def _unequal_words(gold: Reading, test: Reading, parameters: Parameters) -> list
     return []
 
 
-def _counted(reading: Reading, parameters: Parameters) -> list[tuple[Span, str]]:
+def _counted(reading: EvalbTree, parameters: EvalbParameters) -> list[tuple[Span, str]]:
     """Return the spans and bare labels of the brackets that count, in order of opening."""
     counted = []
     for bracket in reading.brackets:
-        # `NP-SBJ-1` and `NP=2` are NP.
+        # Function tags and indices are not compared: `NP-SBJ-1` and `NP=2` are NP.
         label = bracket.label.partition("-")[0].partition("=")[0]
         if bracket.start < bracket.end and not parameters.deletes_label(label):
             counted.append(((bracket.start, bracket.end), label))
@@ -135,18 +134,18 @@ def _counted(reading: Reading, parameters: Parameters) -> list[tuple[Span, str]]
 
 
 def _matches(
-    gold: list[tuple[Span, str]], test: list[tuple[Span, str]], parameters: Parameters
+    gold: list[tuple[Span, str]], test: list[tuple[Span, str]], parameters: EvalbParameters
 ) -> int:
-    """Pair each gold bracket with the first free one of the same span and label."""
+    """Count the gold brackets that have one of the same span and label, each used once."""
     free: dict[Span, list[str]] = {}
     for span, label in test:
         free.setdefault(span, []).append(label)
     matched = 0
     for span, label in gold:
         candidates = free.get(span, [])
-        for place, candidate in enumerate(candidates):
+        for index, candidate in enumerate(candidates):
             if not parameters.labeled or parameters.same_label(label, candidate):
-                del candidates[place]
+                del candidates[index]
                 matched += 1
                 break
     return matched
@@ -161,24 +160,24 @@ def _crossings(gold: list[tuple[Span, str]], test: list[tuple[Span, str]]) -> in
     )
 
 
-def _figures(sentences: list[Sentence]) -> dict[str, float]:
+def _figures(sentences: list[BracketCounts]) -> dict[str, float]:
     """Return every figure by its name; counts are whole numbers."""
-    valid = [sentence for sentence in sentences if sentence.valid]
-    errors = sum(bool(sentence.problems) and not sentence.skipped for sentence in sentences)
-    matched = sum(sentence.matched for sentence in valid)
-    recall = _percent(matched, sum(sentence.gold for sentence in valid))
-    precision = _percent(matched, sum(sentence.test for sentence in valid))
-    strict_recall = _percent(matched, sum(sentence.gold for sentence in sentences))
-    strict_precision = _percent(matched, sum(sentence.test for sentence in sentences))
-    crossing = [sentence.crossing for sentence in valid]
+    valid = [s for s in sentences if s.valid]
+    errors = sum(bool(s.problems) and not s.skipped for s in sentences)
+    matched = sum(s.matched for s in valid)
+    recall = _percent(matched, sum(s.gold for s in valid))
+    precision = _percent(matched, sum(s.test for s in valid))
+    strict_recall = _percent(matched, sum(s.gold for s in sentences))
+    strict_precision = _percent(matched, sum(s.test for s in sentences))
+    crossing = [s.crossing for s in valid]
     return {
-        "F1": _harmonic(precision, recall),
+        "F1": _harmonic_mean(precision, recall),
         "LR": recall,
         "LP": precision,
         "errors": errors,
         "skipped": len(sentences) - len(valid) - errors,
         "sentences": len(sentences),
-        "F1-strict": _harmonic(strict_precision, strict_recall),
+        "F1-strict": _harmonic_mean(strict_precision, strict_recall),
         "exact": _percent(sum(s.gold == s.test == s.matched for s in valid), len(valid)),
         "crossing": sum(crossing) / max(1, len(valid)),
         "no-crossing": _percent(sum(count == 0 for count in crossing), len(valid)),
@@ -193,10 +192,9 @@ def _score(figures: dict[str, float], signature: str, suffix: str) -> Score:
         Score(name=name + suffix, value=value, signature=signature)
         for name, value in figures.items()
     ]
-    shown = [
+    _, *shown = [
         f"{name} = {value:.2f}" if isinstance(value, float) else f"{name} = {value}"
         for name, value in figures.items()
-        if name != "F1"
     ]
     return replace(f1, detail=f"({' '.join(shown)})", parts=tuple(parts))
 
@@ -205,6 +203,6 @@ def _percent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-def _harmonic(precision: float, recall: float) -> float:
-    both = precision + recall
-    return 2 * precision * recall / both if both else 0.0
+def _harmonic_mean(precision: float, recall: float) -> float:
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0

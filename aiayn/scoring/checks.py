@@ -1,13 +1,13 @@
-"""What is probably not meant: text that would be scored without complaint, and wrongly."""
+"""Warnings about text that would be scored without an error, and wrongly."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from aiayn.scoring.reading import UNLABELLED_ROOT
+from aiayn.scoring.evalb_trees import UNLABELED_ROOT
 from aiayn.scoring.score import FILTERED_LINES
 
 SHARE = 0.1
-"""Above this share of lines, a sign of tokenized text is no accident."""
+"""Above this share of lines, a sign of tokenized text is not an accident."""
 
 # A space before a full stop or comma, or what the Moses tokenizer leaves behind.
 TOKENIZED = re.compile(r" [.,](?: |$)|&(?:quot|apos|amp|lt|gt|#\d+);|@[-/]@|##AT##")
@@ -16,57 +16,54 @@ SPLIT_HYPHEN = re.compile(r"##AT##-##AT##|@-@")
 MARKUP = re.compile(r"\s*<(?:seg|doc|refset|tstset|srcset)\b", re.IGNORECASE)
 
 
-def doubts(
+def check_text(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, name: str
 ) -> Iterator[str]:
-    """Yield a sentence for each thing about the text that is probably not what was meant."""
+    """Yield a warning for each thing about the text that is probably not intended."""
     yield from _empty(hypotheses, name)
     for number, stream in enumerate(references, start=1):
         which = "the reference" if len(references) == 1 else f"reference {number}"
         yield from _empty(stream, which)
         if any(MARKUP.match(line) for line in stream[:20]):
             yield f"{which} looks like an SGML or XML file; take its text out first"
-    count = _count(hypotheses, SUBWORDS.search)
-    if count > SHARE * len(hypotheses):
+    lines = len(hypotheses)
+    if (count := _count(hypotheses, SUBWORDS.search)) > SHARE * lines:
         yield (
-            f"{name} still has subword marks in {count:,} of {len(hypotheses):,} lines; join"
-            " the pieces first, @@ for example by: sed -E 's/(@@ )|(@@ ?$)//g'"
+            f"{name} still has subword marks in {count:,} of {lines:,} lines; join the pieces"
+            " first, @@ for example by: sed -E 's/(@@ )|(@@ ?$)//g'"
         )
-    count = _count(hypotheses, TOKENIZED.search)
-    if count > SHARE * len(hypotheses):
+    if (count := _count(hypotheses, TOKENIZED.search)) > SHARE * lines:
         yield (
-            f"{name} looks tokenized in {count:,} of {len(hypotheses):,} lines; sacreBLEU wants"
-            " raw text and tokenizes it itself, so detokenize it (--paper --pretokenized takes"
-            " tokens as they are)"
+            f"{name} looks tokenized in {count:,} of {lines:,} lines; sacreBLEU wants raw text"
+            " and tokenizes it itself, so detokenize it (--paper --pretokenized takes tokens as"
+            " they are)"
         )
-    if len(hypotheses) == FILTERED_LINES:
+    if lines == FILTERED_LINES:
         yield (
             "2,737 lines are newstest2014 as filtered (wmt14); the paper's has 3,003:"
             " -t wmt14/full -l en-de"
         )
 
 
-def doubts_about_hyphens(hypotheses: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence when the hyphens that the paper's number splits are split already."""
-    count = _count(hypotheses, SPLIT_HYPHEN.search)
-    if count:
+def check_hyphens(hypotheses: Sequence[str]) -> Iterator[str]:
+    """Yield a warning if the hyphens that paper-BLEU splits are split already."""
+    if count := _count(hypotheses, SPLIT_HYPHEN.search):
         yield (
             f"{count:,} lines hold ##AT##-##AT## or @-@, so their hyphens are split already;"
             " pass --no-compound"
         )
 
 
-def doubts_about_trees(trees: Sequence[str], broken: int) -> Iterator[str]:
-    """Yield a sentence for what makes a bracketing score mean less than it seems to."""
+def check_trees(trees: Sequence[str], broken: int) -> Iterator[str]:
+    """Yield a warning for what makes a bracketing score mean less than it seems to."""
     if broken:
         yield (
             f"{broken:,} broken or empty trees are left out of every figure, as in EVALB;"
             " F1-strict counts them as wrong"
         )
-    unlabelled = _count(trees, UNLABELLED_ROOT.match)
-    if unlabelled:
+    if unlabeled := _count(trees, UNLABELED_ROOT.match):
         yield (
-            f"{unlabelled:,} trees have a root without a label, which EVALB counts as a"
+            f"{unlabeled:,} trees have a root without a label, which EVALB counts as a"
             " bracket; name it TOP to leave it out"
         )
 

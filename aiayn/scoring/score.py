@@ -1,7 +1,4 @@
-"""What every scorer returns, a number with the signature that says how it was made.
-
-Also the band that a recipe expects the number in.
-"""
+"""What every metric returns, a number with its signature; and the band it is expected in."""
 
 import re
 from collections.abc import Sequence, Sized
@@ -15,7 +12,7 @@ FILTERED_LINES, PAPER_LINES = 2737, 3003
 
 
 class MetricName(StrEnum):
-    """What sacreBLEU computes, by its own names."""
+    """The metrics of sacreBLEU, by its own names."""
 
     BLEU = "bleu"
     CHRF = "chrf"
@@ -24,13 +21,13 @@ class MetricName(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Score:
-    """One number, its name, and everything needed to compute it again."""
+    """A number with its name, and the signature that says how it was computed."""
 
     name: str
     value: float
     signature: str
     detail: str = ""
-    """What explains the number: n-gram precisions, lengths, counts."""
+    """N-gram precisions, lengths, counts."""
     mean: float | None = None
     """Mean over bootstrap resamples."""
     margin: float | None = None
@@ -38,9 +35,9 @@ class Score:
     other: float | None = None
     """The same metric of the system compared with."""
     p_value: float | None = None
-    """Chance of such a difference between two systems that are equally good."""
+    """Probability of such a difference between two equally good systems."""
     parts: "tuple[Score, ...]" = ()
-    """Figures that this one is made of; the detail shows them."""
+    """Figures that this one is made of; the detail holds them, too."""
 
     def line(self) -> str:
         """Return the score as sacreBLEU writes it: name, signature, number, detail."""
@@ -52,7 +49,7 @@ class Score:
         return " ".join([*words, self.detail]).rstrip()
 
     def records(self) -> list[dict[str, object]]:
-        """Return what JSON output holds: this score as far as it is known, then its parts."""
+        """Return the records for JSON: this score without its empty fields, then its parts."""
         record = {
             "name": self.name,
             "value": self.value,
@@ -76,18 +73,18 @@ def aligned(scores: Sequence[Score]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The range a score must lie in: centre and width to either side."""
+    """The range that a score must lie in: its center, and the width to either side."""
 
-    centre: float
+    center: float
     width: float
 
     def check(self, score: Score) -> None:
         """Raise OutsideBand unless the score, as printed, lies in the band or on its edge."""
         # A score that prints as 27.80 is inside 27.3 +- 0.5, whatever its later digits.
         rounding = 1e-9
-        if abs(round(score.value, 2) - self.centre) <= self.width + rounding:
+        if abs(round(score.value, 2) - self.center) <= self.width + rounding:
             return
-        low, high = self.centre - self.width, self.centre + self.width
+        low, high = self.center - self.width, self.center + self.width
         raise OutsideBand(
             f"{score.name} is {score.value:.2f}, and {low:.2f} to {high:.2f} was expected",
             fix="compare the signature and the line above with those of the expected score",
@@ -124,11 +121,11 @@ def require_same_count(
         return
     raise DataError(
         f"{names[0]} has {found:,} {unit} and {names[1]} has {wanted:,}",
-        fix=_way_out(found, wanted, unit),
+        fix=_count_fix(found, wanted, unit),
     )
 
 
-def _way_out(found: int, wanted: int, unit: str) -> str:
+def _count_fix(found: int, wanted: int, unit: str) -> str:
     if {found, wanted} == {FILTERED_LINES, PAPER_LINES}:
         return "one is newstest2014 as filtered (wmt14), the other the paper's (wmt14/full)"
     if found == 0:

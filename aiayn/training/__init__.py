@@ -1,1 +1,1 @@
-"""Section 5 of the paper: loss, schedule, loop, ranks, averaging."""
+"""Section 5 of the paper: loss, schedule, loop, averaging."""

@@ -1,7 +1,9 @@
-"""What training costs in floating-point operations: the paper's way of counting, and ours."""
+"""What training costs: parameters, and floating-point operations as the paper counts them."""
+
+import torch
 
 from aiayn.config import ModelConfig
-from aiayn.model.transformer import parameters_of
+from aiayn.model.transformer import Transformer
 
 PAPER_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 """Sustained single precision, as the paper's footnote gives it."""
@@ -33,3 +35,25 @@ def training_flops(
     decoder = sum(count for name, count in parts.items() if name.startswith("decoder."))
     output = (target_vocabulary or source_vocabulary) * model.d_model
     return 6.0 * (encoder * source_tokens + (decoder + output) * target_tokens)
+
+
+def count_parameters(model: Transformer) -> dict[str, int]:
+    """Return the number of parameters by part and in total; a shared matrix counts once."""
+    parts: dict[str, int] = {"embeddings": 0, "positions": 0}
+    for name, parameter in model.named_parameters():
+        stack, *rest = name.split(".")
+        if stack in ("encoder", "decoder"):
+            sublayer = rest[1] if "add" not in rest[1] else "layer_norm"
+            part = f"{stack}.{sublayer}"
+        else:
+            part = "positions" if "positions" in stack else "embeddings"
+        parts[part] = parts.get(part, 0) + parameter.numel()
+    return {**parts, "total": sum(parts.values())}
+
+
+def parameters_of(
+    config: ModelConfig, source_vocabulary: int, target_vocabulary: int | None = None
+) -> dict[str, int]:
+    """Count the parameters of a model without allocating it."""
+    with torch.device("meta"):
+        return count_parameters(Transformer(config, source_vocabulary, target_vocabulary))

@@ -10,7 +10,7 @@ from aiayn.config import BatchConfig
 from aiayn.data.batch import Batch, collate
 from aiayn.data.plan import micro_batches, plan_epoch
 from aiayn.data.shards import Corpus
-from aiayn.training.ranks import Ranks
+from aiayn.distributed import ProcessGroup
 
 AHEAD = 2
 """Updates that wait in memory, ready to run."""
@@ -40,7 +40,13 @@ class Update:
 
 
 def updates_from(
-    corpus: Corpus, batch: BatchConfig, ranks: Ranks, *, seed: int, epoch: int, number: int
+    corpus: Corpus,
+    batch: BatchConfig,
+    group: ProcessGroup,
+    *,
+    seed: int,
+    epoch: int,
+    number: int,
 ) -> Iterator[Update]:
     """Yield updates for ever, from a place in the plan on."""
     source, target = corpus.source_lengths, corpus.target_lengths
@@ -58,8 +64,8 @@ def updates_from(
                 source_tokens=int(source[pairs].sum()),
                 target_tokens=int(target[pairs].sum()),
                 micro=[
-                    (n, collate([corpus.pair(int(i)) for i in piece]).to(ranks.device))
-                    for n, piece in ranks.share(pieces)
+                    (n, collate([corpus.pair(int(i)) for i in piece]).to(group.device))
+                    for n, piece in group.share(pieces)
                 ],
             )
         epoch, number = epoch + 1, 0

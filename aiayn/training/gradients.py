@@ -1,10 +1,10 @@
-"""The gradient of an update: a sum over micro-batches that does not feel their order.
+"""The gradient of an update: a sum over micro-batches that is independent of their order.
 
 In float32, (a + b) + c and a + (b + c) differ in the last digit, and so would the gradients of
-one process and of two that share its micro-batches. That does not stay small: now and then, a
+one process and of two that share its micro-batches. That does not stay small: now and then a
 last digit decides on which side of zero the input of a ReLU lies, and the weights of two runs
-part by a thousandth within 50 updates. So on a CPU micro-batches are added up in float64. It
-holds the sum of a few float32 exactly, and any number of processes arrives at the same bits. So
+diverge by a thousandth within 50 updates. So on a CPU micro-batches are summed in float64,
+which holds the sum of a few float32 exactly: any number of processes gets the same bits. So
 does any number of threads, as far as products do: on x86 those of every preset.
 """
 
@@ -14,19 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from aiayn.device import sum_type
-from aiayn.training.ranks import Ranks
+from aiayn.distributed import ProcessGroup
 
 AT_ONCE = 2**16
-"""Numbers that stay near the processor while they go from float32 to float64 or back."""
+"""Numbers that stay in the cache while they are converted to float64 or back."""
 
 
 class Gradients:
     """All gradients of a model, one after the other.
 
     Attributes:
-        flat: What autograd adds to and the optimiser reads: the gradient of each parameter is
+        flat: Autograd adds to it and the optimizer reads it: the gradient of each parameter is
             a view into it.
-        total: The sum over the micro-batches; where float32 serves for it, `flat` itself.
+        total: The sum over the micro-batches; `flat` itself where float32 serves for it.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -42,19 +42,19 @@ class Gradients:
             start = stop
 
     def clear(self) -> None:
-        """Begin a sum."""
+        """Start a sum."""
         self.total.zero_()
         self.flat.zero_()
 
     def collect(self) -> None:
-        """Add what autograd has made of a micro-batch to the sum."""
+        """Add the gradient of a micro-batch to the sum."""
         for total, flat in self._pieces():
             total += flat
             flat.zero_()
 
-    def finish(self, ranks: Ranks, tokens: int) -> Tensor:
-        """Add up over all processes, divide by the tokens, and return the norm."""
-        ranks.sum(self.total)
+    def finish(self, group: ProcessGroup, tokens: int) -> Tensor:
+        """Sum over all processes, divide by the tokens, and return the norm."""
+        group.all_reduce(self.total)
         self.total.div_(tokens)
         for total, flat in self._pieces():
             flat.copy_(total)

@@ -11,8 +11,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from aiayn.data.workers import count_cores
-from aiayn.errors import Interrupted, Killed, Stopped
-from aiayn.training.stop import outlives_terminal
+from aiayn.errors import Interrupted, ProcessKilled, Stopped
+from aiayn.signals import survives_hangup
 
 SECONDS_TO_SAVE = 600
 """How long a process that was told to stop may take to save."""
@@ -33,8 +33,8 @@ def launch(processes: int, arguments: list[str]) -> int:
         rdzv_endpoint="localhost:0",
         max_restarts=0,
     )
-    if outlives_terminal() and hasattr(settings, "signals_to_handle"):
-        # An older launcher hears of the terminal all the same, and the run stops and saves.
+    if survives_hangup() and hasattr(settings, "signals_to_handle"):
+        # A launcher without the setting forwards SIGHUP all the same: the run saves and stops.
         settings.signals_to_handle = "SIGTERM,SIGINT,SIGQUIT"
     try:
         elastic_launch(settings, sys.executable)("-u", "-m", "aiayn", *arguments)
@@ -42,10 +42,10 @@ def launch(processes: int, arguments: list[str]) -> int:
         codes = {rank: failure.exitcode for rank, failure in problem.failures.items()}
         for rank, code in codes.items():
             if code < 0:
-                raise Killed(
+                raise ProcessKilled(
                     f"process {rank} was ended by {signal.Signals(-code).name}",
                     fix="if memory ran out, lower batch.micro_tokens or --nproc; the same"
-                    " command goes on from what was saved last",
+                    " command resumes from the last checkpoint",
                 ) from None
         return max(codes.values()) or 1
     except SignalException as problem:

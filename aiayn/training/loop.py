@@ -19,19 +19,24 @@ from aiayn.data.batch import collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
 from aiayn.device import allow_tf32, choose_precision, peak_memory
+from aiayn.distributed import ProcessGroup, join_process_group
 from aiayn.errors import DataError, Diverged, UsageError
 from aiayn.model.transformer import Transformer
+from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
 from aiayn.training.feed import Update, prepared_ahead, updates_from
-from aiayn.training.ranks import Ranks, join_ranks
 from aiayn.training.report import Measured, Report, Watch
 from aiayn.training.run import RunFolder
 from aiayn.training.state import TrainState, fresh_state
-from aiayn.training.stop import GO_ON, StopRequest, stop_on_signals, stopped
-from aiayn.training.update import Piece, add_gradients, current_rate, run_update
+from aiayn.training.update import (
+    MicroBatch,
+    accumulate_gradients,
+    current_rate,
+    run_update,
+)
 from aiayn.training.validate import Score, Validation, validation_loss
 
-ScoreText = Callable[[Transformer, Ranks], Score]
+ScoreText = Callable[[Transformer, ProcessGroup], Score]
 """Translates the validation text and returns its score, the same on every process."""
 
 PADDING = 1.1
@@ -47,7 +52,7 @@ class Training:
     train: Corpus
     valid: Corpus | None
     score_text: ScoreText | None
-    ranks: Ranks
+    group: ProcessGroup
     dtype: torch.dtype
     run: RunFolder
     report: Report
@@ -85,24 +90,28 @@ def train(
     if init_from is not None:
         check_start(init_from, data, config)
     run = RunFolder(run_path)
-    with join_ranks(device) as ranks, stop_on_signals(seconds) as stop, ExitStack() as folder:
-        ranks.first_does(lambda: folder.enter_context(run.claimed()))
-        ranks.first_does(lambda: run.begin(config, data))
-        allow_tf32(ranks.device)
-        dtype = choose_precision(config.train.precision, ranks.device)
-        state = begin_or_resume(run, data, config, ranks, dtype, init_from)
-        report = Report(run, config.train.steps, speaks=ranks.first, watch=watch)
+    with (
+        join_process_group(device) as group,
+        request_on_signals(seconds) as stop,
+        ExitStack() as folder,
+    ):
+        group.on_first_rank(lambda: folder.enter_context(run.claimed()))
+        group.on_first_rank(lambda: run.begin(config, data))
+        allow_tf32(group.device)
+        dtype = choose_precision(config.train.precision, group.device)
+        state = begin_or_resume(run, data, config, group, dtype, init_from)
+        report = Report(run, config.train.steps, speaks=group.is_first, watch=watch)
         valid = data.corpus("valid") if data.has("valid") else None
         corpus = data.corpus("train")
         training = Training(
-            config, state, corpus, valid, score_text, ranks, dtype, run, report, stop
+            config, state, corpus, valid, score_text, group, dtype, run, report, stop
         )
         try:
             if is_finished(training):
                 report.say(f"up to date: {state.place.step:,} updates are done")
                 return
             if state.place.step:
-                ranks.first_does(lambda: run.record(config, data))
+                group.on_first_rank(lambda: run.record(config, data))
             announce(training)
             check_lengths(training)
             rehearse(training)
@@ -116,19 +125,19 @@ def begin_or_resume(
     run: RunFolder,
     data: DataFolder,
     config: Config,
-    ranks: Ranks,
+    group: ProcessGroup,
     dtype: torch.dtype,
     init_from: ModelFile | None,
 ) -> TrainState:
     """Return the state to go on from: of the last checkpoint, or fresh."""
-    state = fresh_state(config, data.codec, ranks.device, dtype)
+    state = fresh_state(config, data.codec, group.device, dtype)
     newest = run.newest()
     if newest is not None:
         state.restore(newest)
     elif init_from is not None:
         state.model.load_state_dict(init_from.weights)
-    ranks.first_does(lambda: run.forget_after(state.place.step))
-    if ranks.agree(state.place.step) != state.place.step:
+    group.on_first_rank(lambda: run.forget_after(state.place.step))
+    if group.max(state.place.step) != state.place.step:
         raise UsageError(
             f"{run.path} is at update {state.place.step} here, and further on elsewhere",
             fix="put the run folder where all machines see it",
@@ -167,10 +176,12 @@ def announce(t: Training) -> None:
     """Say what begins or goes on."""
     place = t.state.place
     parameters = sum(p.numel() for p in t.state.model.parameters())
-    where = f"{t.ranks.world} x {t.ranks.device.type}, {str(t.dtype).removeprefix('torch.')}"
+    where = (
+        f"{t.group.world_size} x {t.group.device.type}, {str(t.dtype).removeprefix('torch.')}"
+    )
     done = f"going on after update {place.step:,}" if place.step else "starting"
     t.report.say(f"{done}: {len(t.train):,} pairs, {parameters:,} parameters, {where}")
-    batch, world = t.config.batch, t.ranks.world
+    batch, world = t.config.batch, t.group.world_size
     pieces = math.ceil(PADDING * batch.tokens / batch.micro_tokens)
     if pieces < world:
         t.report.say(
@@ -202,17 +213,17 @@ def rehearse(t: Training) -> None:
     longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
     rows = max(1, batch.micro_tokens // int(longer.max()))
     longest = np.argpartition(longer, -min(rows, len(longer)))[-rows:]
-    pair = collate([corpus.pair(int(i)) for i in longest]).to(t.ranks.device)
+    pair = collate([corpus.pair(int(i)) for i in longest]).to(t.group.device)
     # Adam's two averages do not exist before the first step: this holds their place.
-    averages = torch.empty(2 * t.state.gradients.flat.numel(), device=t.ranks.device)
-    add_gradients(t.state, [Piece("rehearsal", pair)], t.dtype)
+    averages = torch.empty(2 * t.state.gradients.flat.numel(), device=t.group.device)
+    accumulate_gradients(t.state, [MicroBatch("rehearsal", pair)], t.dtype)
     del averages
     agree_on_memory(t)
 
 
 def agree_on_memory(t: Training) -> None:
     """Let all processes cut what did not fit in one of them, and say so once."""
-    smallest = -t.ranks.agree(-(t.state.too_large or sys.maxsize))
+    smallest = -t.group.max(-(t.state.too_large or sys.maxsize))
     if smallest == sys.maxsize:
         return
     if not t.told_of_memory:
@@ -230,7 +241,7 @@ def loop(t: Training) -> None:
         updates_from(
             t.train,
             t.config.batch,
-            t.ranks,
+            t.group,
             seed=settings.seed,
             epoch=place.epoch,
             number=place.update,
@@ -238,7 +249,7 @@ def loop(t: Training) -> None:
     )
     while place.step < settings.steps and not out_of_patience(t):
         update = next(updates)
-        t.pending.append((update, run_update(t.state, update, t.ranks, t.dtype)))
+        t.pending.append((update, run_update(t.state, update, t.group, t.dtype)))
         move_on(t, update)
         last = place.step == settings.steps
         if last or place.step % settings.log_every == 0:
@@ -246,10 +257,10 @@ def loop(t: Training) -> None:
         if last or (settings.valid_every and place.step % settings.valid_every == 0):
             validate(t)
         last = last or out_of_patience(t)
-        reason, due = t.ranks.agree(t.stop.reason), last or checkpoint_due(t)
-        if due or reason != GO_ON:
+        reason, due = t.group.max(t.stop.reason), last or checkpoint_due(t)
+        if due or reason != CONTINUE:
             save(t, keep=due)
-        if reason != GO_ON and not last:
+        if reason != CONTINUE and not last:
             raise stopped(reason, place.step)
     updates.close()
 
@@ -272,7 +283,7 @@ def log(t: Training) -> None:
     norm = float(losses[-1, 2])
     check_finite(t, losses)
     sums = losses[:, :2].sum(dim=0)
-    t.ranks.sum(sums)
+    t.group.all_reduce(sums)
     tokens = sum(update.target_tokens for update, _ in t.pending)
     seconds = time.monotonic() - t.logged_at
     t.logged_at = time.monotonic()
@@ -288,7 +299,7 @@ def log(t: Training) -> None:
             tokens=place.target_tokens,
             tokens_per_second=tokens / seconds,
             seconds=place.seconds,
-            memory=peak_memory(t.ranks.device),
+            memory=peak_memory(t.group.device),
         )
     )
     t.pending.clear()
@@ -301,7 +312,7 @@ def check_finite(t: Training, losses: Tensor) -> None:
         # In float16 a gradient may overflow: the scaler then skips the step and scales down.
         finite = finite[:, :2]
     bad = (~finite.all(dim=1)).nonzero().flatten()
-    if not t.ranks.agree(len(bad)):
+    if not t.group.max(len(bad)):
         return
     which = int(bad[0]) if len(bad) else len(t.pending) - 1
     update, numbers = t.pending[which]
@@ -327,7 +338,7 @@ def validate(t: Training) -> None:
     log(t)
     model, place = t.state.model, t.state.place
     limit = t.config.batch.micro_tokens
-    found = Validation(validation_loss(model, t.valid, t.ranks, t.dtype, limit=limit))
+    found = Validation(validation_loss(model, t.valid, t.group, t.dtype, limit=limit))
     if not math.isfinite(found.loss):
         raise Diverged(
             f"training diverged: after update {place.step:,} the validation loss is"
@@ -336,7 +347,7 @@ def validate(t: Training) -> None:
         )
     if t.score_text is not None:
         model.eval()
-        found = Validation(found.loss, t.score_text(model, t.ranks))
+        found = Validation(found.loss, t.score_text(model, t.group))
         model.train()
     # At first every BLEU is 0, and the loss alone tells that the model learns.
     best = place.best is None or (found.quality, -found.loss) > (place.best, -place.best_loss)
@@ -344,7 +355,7 @@ def validate(t: Training) -> None:
     if best:
         place.best, place.best_loss, place.best_step = found.quality, found.loss, place.step
         best_file = t.run.path / "best.pt"
-        t.ranks.first_does(lambda: save_model(best_file, t.state.to_file(whole=False)))
+        t.group.on_first_rank(lambda: save_model(best_file, t.state.to_file(whole=False)))
     t.report.validated(place.step, found, best=best)
     t.logged_at = time.monotonic()
 
@@ -360,16 +371,16 @@ def checkpoint_due(t: Training) -> bool:
     steps, seconds = parse_interval(t.config.train.save_every)
     if steps:
         return t.state.place.step % steps == 0
-    late = t.ranks.first and time.monotonic() - t.saved_at >= seconds
-    return bool(t.ranks.agree(int(late)))
+    late = t.group.is_first and time.monotonic() - t.saved_at >= seconds
+    return bool(t.group.max(int(late)))
 
 
 def save(t: Training, *, keep: bool) -> None:
     """Write last.pt, and a checkpoint to average if it is to be kept."""
     log(t)
     if keep:
-        t.ranks.first_does(lambda: t.run.save_step(t.state.to_file(whole=False)))
-    t.ranks.first_does(lambda: t.run.save_last(t.state.to_file(whole=True)))
+        t.group.on_first_rank(lambda: t.run.save_step(t.state.to_file(whole=False)))
+    t.group.on_first_rank(lambda: t.run.save_last(t.state.to_file(whole=True)))
     t.saved_at = time.monotonic()
 
 
@@ -380,7 +391,7 @@ def finish(t: Training) -> None:
     t.report.say(f"done: {place.step:,} updates, {place.target_tokens:,} target tokens{why}")
     count = min(t.config.train.average, len(list_steps(t.run.path)))
     # One checkpoint, of a short run, is an average, too: whoever waits for the file finds it.
-    if t.ranks.first and t.config.train.average > 1 and count:
+    if t.group.is_first and t.config.train.average > 1 and count:
         averaged = average(last_checkpoints(t.run.path, count))
         save_model(t.run.path / "average.pt", averaged)
         which = f"last {count} checkpoints" if count > 1 else "only checkpoint"

@@ -9,8 +9,7 @@ from aiayn.config import Config, ModelConfig, parse_keep
 from aiayn.data.folder import DataFolder
 from aiayn.data.plan import micro_batches, plan_epoch
 from aiayn.device import sum_type
-from aiayn.model.transformer import parameters_of
-from aiayn.training.cost import training_flops
+from aiayn.training.cost import parameters_of, training_flops
 
 BYTES = 4
 """Of a float32, in which weights, gradients and the optimiser's state are kept."""

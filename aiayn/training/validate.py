@@ -10,9 +10,9 @@ from aiayn.data.batch import collate
 from aiayn.data.plan import micro_batches
 from aiayn.data.shards import Corpus
 from aiayn.device import autocast
+from aiayn.distributed import ProcessGroup
 from aiayn.model.transformer import Transformer
-from aiayn.training.ranks import Ranks
-from aiayn.training.update import loss_of
+from aiayn.training.loss import batch_loss
 
 
 class Score(Protocol):
@@ -52,18 +52,18 @@ class Validation(NamedTuple):
 
 @torch.inference_mode()
 def validation_loss(
-    model: Transformer, corpus: Corpus, ranks: Ranks, dtype: torch.dtype, *, limit: int
+    model: Transformer, corpus: Corpus, group: ProcessGroup, dtype: torch.dtype, *, limit: int
 ) -> float:
     """Return the plain loss a token; the processes share the work."""
     everything = np.arange(len(corpus))
     source, target = corpus.source_lengths, corpus.target_lengths
     sums = torch.zeros(2, dtype=torch.float64)
     model.eval()
-    for _, piece in ranks.share(micro_batches(everything, source, target, limit=limit)):
+    for _, piece in group.share(micro_batches(everything, source, target, limit=limit)):
         batch = collate([corpus.pair(int(i)) for i in piece])
-        with autocast(ranks.device, dtype):
-            loss = loss_of(model, batch.to(ranks.device), smoothing=0.0)
+        with autocast(group.device, dtype):
+            loss = batch_loss(model, batch.to(group.device), smoothing=0.0)
         sums += torch.tensor([loss.plain.item(), batch.tokens], dtype=torch.float64)
     model.train()
-    ranks.sum(sums)
+    group.all_reduce(sums)
     return float(sums[0] / sums[1])

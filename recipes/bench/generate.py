@@ -56,7 +56,7 @@ def ours(model: Path, folder: Path, precision: str):
     from aiayn.device import prepare_device, share_cores
     from aiayn.generation.prepare import load_models
     from aiayn.generation.search import BeamSearch
-    from aiayn.generation.translate import Line, Translator
+    from aiayn.generation.translator import Line, Translator
 
     cpu = torch.device("cpu")
     prepare_device(cpu)

@@ -33,11 +33,11 @@ from aiayn.data.batch import Batch, collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.plan import micro_batches, plan_epoch
 from aiayn.device import peak_memory, prepare_device
+from aiayn.distributed import ProcessGroup, join_process_group
 from aiayn.model.transformer import Transformer, shift_right
 from aiayn.training.cost import training_flops
 from aiayn.training.feed import Update, prepared_ahead, updates_from
 from aiayn.training.gradients import Gradients
-from aiayn.training.ranks import Ranks, join_ranks
 from aiayn.training.state import TrainState, build_optimizer
 from aiayn.training.update import run_update
 
@@ -47,7 +47,7 @@ SIZES = {
     "small": ModelConfig(layers=3, d_model=256, d_ff=1024, heads=4),
 }
 CPU = torch.device("cpu")
-ALONE = Ranks(0, 1, CPU)
+ALONE = ProcessGroup(0, 1, CPU)
 CORES = len(os.sched_getaffinity(0))
 AS_AIAYN = ENVIRONMENT | os.environ
 """What `aiayn` sets before it loads torch."""
@@ -136,7 +136,7 @@ def plain_side(config: Config):
     return step
 
 
-def our_side(config: Config, words: int = WORDS, ranks: Ranks = ALONE):
+def our_side(config: Config, words: int = WORDS, ranks: ProcessGroup = ALONE):
     prepare_device(CPU)
     torch.manual_seed(1)
     model = Transformer(config.model, words).train()
@@ -195,16 +195,16 @@ def serve_plan(a: argparse.Namespace) -> None:
 
 def serve_ranks(a: argparse.Namespace) -> None:
     """Run this process's share of each update, and let the first answer with the seconds."""
-    with join_ranks("cpu") as ranks:
-        torch.set_num_threads(max(1, CORES // ranks.world))
+    with join_process_group("cpu") as ranks:
+        torch.set_num_threads(max(1, CORES // ranks.world_size))
         step = our_side(config_of(a), ranks=ranks)
         updates = make_updates(a.repeats + 1, a.tokens, a.micro_tokens)
         for number, update in enumerate(updates):
             if number == 1:  # the first one warms up
                 begin = time.perf_counter()
-            step(replace(update, micro=update.micro[ranks.rank :: ranks.world]))
-        ranks.agree(0)
-        if ranks.first:
+            step(replace(update, micro=update.micro[ranks.rank :: ranks.world_size]))
+        ranks.max(0)
+        if ranks.is_first:
             print(json.dumps({"seconds": time.perf_counter() - begin}))
 
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aiayn.model.attention import attention
-from aiayn.model.local import local_attention
+from aiayn.model.local import restricted_attention
 
 D = 4
 EVERYWHERE = torch.ones(1, 1, dtype=torch.bool)
@@ -25,7 +25,7 @@ def attend(x: Tensor) -> Tensor:
 
 
 def attend_near(r: int) -> Hop:
-    return lambda x: local_attention(*(x[None, None],) * 3, window=r)[0, 0]
+    return lambda x: restricted_attention(*(x[None, None],) * 3, window=r)[0, 0]
 
 
 def convolve(k: int, dilation: int = 1) -> Hop:

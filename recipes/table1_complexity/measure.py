@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from aiayn.device import prepare_device
 from aiayn.model.attention import attention
-from aiayn.model.local import local_attention
+from aiayn.model.local import restricted_attention
 
 Layer = Callable[[Tensor], Tensor]
 EVERYWHERE = torch.ones(1, 1, dtype=torch.bool)
@@ -51,8 +51,8 @@ def fused_attention(d: int, width: int) -> Layer:
 
 
 def restricted_attention(d: int, width: int) -> Layer:
-    """Equation 1 over a neighbourhood of size r = `width`."""
-    return lambda x: joined(local_attention(*(heads(x),) * 3, window=width))
+    """Equation 1 over a neighborhood of size r = `width`."""
+    return lambda x: joined(restricted_attention(*(heads(x),) * 3, window=width))
 
 
 def recurrent(d: int, width: int) -> Layer:

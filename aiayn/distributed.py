@@ -1,0 +1,158 @@
+"""Processes that work together: training, validation and generation.
+
+An update is a sum over micro-batches that need not divide evenly among processes, so gradients
+go through one all-reduce of a flat buffer rather than through DistributedDataParallel, which
+averages and wants every process to run equally many backward passes. The result is the same
+for any number of processes.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
+
+from aiayn.device import choose_device, prepare_device
+from aiayn.errors import AiaynError, ProcessLost, UsageError
+
+SECONDS_BETWEEN_REPLIES = 0.01
+PR_SET_PDEATHSIG = 1
+"""From Linux's prctl.h: the signal to receive when the parent dies."""
+CONNECTION_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+"""What gloo reports when another process has died."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """This process among the processes that share one job."""
+
+    rank: int
+    world_size: int
+    device: torch.device
+    cpu_group: dist.ProcessGroup | None = None
+    """Carries small decisions between the hosts, so that no device has to wait for them."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process reads input, writes files and reports."""
+        return self.rank == 0
+
+    def share(self, items: list[Item]) -> list[tuple[int, Item]]:
+        """Return this process's items with their numbers among all."""
+        return list(enumerate(items))[self.rank :: self.world_size]
+
+    def all_reduce(self, tensor: Tensor) -> None:
+        """Sum a tensor over all processes, in place."""
+        if self.world_size > 1:
+            dist.all_reduce(tensor, group=self.cpu_group if tensor.is_cpu else None)
+
+    def max(self, value: int) -> int:
+        """Return the largest value of any process."""
+        if self.world_size == 1:
+            return value
+        largest = torch.tensor(value)
+        dist.all_reduce(largest, dist.ReduceOp.MAX, group=self.cpu_group)
+        return int(largest)
+
+    def gather(self, items: list[Item], total: int) -> list[Item]:
+        """Return the results of all items, where each process passes those of its `share`."""
+        if self.world_size == 1:
+            return items
+        shares: list[list[Item]] = [[] for _ in range(self.world_size)]
+        dist.all_gather_object(shares, items, group=self.cpu_group)
+        return [shares[n % self.world_size][n // self.world_size] for n in range(total)]
+
+    def broadcast(self, value: Item) -> Item:
+        """Return the value of the first process."""
+        if self.world_size == 1:
+            return value
+        values = [value]
+        dist.broadcast_object_list(values, src=0, group=self.cpu_group)
+        return values[0]
+
+    def on_first_rank(self, action: Callable[[], object]) -> None:
+        """Run an action on the first process while the others wait; if it fails, all exit."""
+        problem: AiaynError | OSError | None = None
+        if self.is_first:
+            try:
+                action()
+            except (AiaynError, OSError) as error:
+                problem = error
+        code = self.max(getattr(problem, "exit_code", UsageError.exit_code) if problem else 0)
+        if problem:
+            raise problem
+        if code:
+            raise SystemExit(code)
+
+
+@contextmanager
+def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
+    """Join the processes that torchrun started; without torchrun, a group of one."""
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    device = choose_device(device_name, local_rank=local_rank)
+    prepare_device(device)
+    if "RANK" not in os.environ:
+        yield ProcessGroup(0, 1, device)
+        return
+    terminate_with_parent()
+    store, rank, world_size = next(rendezvous("env://"))
+    dist.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo",
+        store=PrefixStore(agree_on_prefix(store, rank, world_size), store),
+        rank=rank,
+        world_size=world_size,
+    )
+    try:
+        cpu_group = dist.new_group(backend="gloo")
+        yield ProcessGroup(rank, world_size, device, cpu_group)
+    except RuntimeError as problem:
+        if not any(words in str(problem) for words in CONNECTION_LOST):
+            raise
+        raise ProcessLost(
+            "another process of this run has died",
+            fix="see its error message; the same command resumes from the last checkpoint",
+        ) from None
+    finally:
+        dist.destroy_process_group()
+
+
+def terminate_with_parent() -> None:
+    """Receive SIGTERM, so save and stop, when torchrun itself is killed (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def agree_on_prefix(store: Store, rank: int, world_size: int) -> str:
+    """Return a key prefix that the processes of this attempt share, and no earlier attempt had.
+
+    When torchrun restarts workers, its store still holds the addresses of the dead ones, and
+    joining by them fails or hangs. The restart count is no prefix either: torchrun agents on
+    several nodes may count differently. So each process sends a request of its own, and the
+    first answers every request it finds, stale ones too, until all processes acknowledge.
+    """
+    own = uuid.uuid4().hex
+    if rank > 0:
+        store.set(f"request {rank}", own)
+        prefix: str = store.get(f"reply {own}").decode()
+        store.set(f"acknowledge {rank} {prefix}", "")
+        return prefix
+    waiting = list(range(1, world_size))
+    while waiting:
+        for other in waiting:
+            store.set(f"reply {store.get(f'request {other}').decode()}", own)
+        time.sleep(SECONDS_BETWEEN_REPLIES)
+        waiting = [n for n in waiting if not store.check([f"acknowledge {n} {own}"])]
+    return own

@@ -1,0 +1,1 @@
+"""Curves and attention, drawn: SVG, an HTML page, the terminal."""

@@ -1,0 +1,134 @@
+"""Word alignments from attention: which source word each target word comes from.
+
+The layer before the last aligns best in models of this kind; its heads are averaged. The
+weights are those of the query that predicts a target token. A word has the weights of its
+subwords, summed.
+
+B sentences; H heads; S, T source and target length.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from aiayn.config import DECODING_BATCH_TOKENS
+from aiayn.data.batch import pad
+from aiayn.data.codec import Codec
+from aiayn.data.plan import batches_by_length
+from aiayn.data.vocabulary import SPACE, Vocabulary
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.layers import DecoderLayer
+from aiayn.model.transformer import Transformer
+
+Pair = tuple[list[int], list[int]]
+"""Source and target ids, each ending in EOS."""
+Alignment = list[tuple[int, int]]
+"""(source word, target word) for each target word, counted from 0."""
+
+
+class AlignedPair(NamedTuple):
+    """The word alignment of a pair."""
+
+    links: Alignment
+    source_words: int
+    target_words: int
+
+
+def align(
+    models: Sequence[Transformer], codec: Codec, pairs: Sequence[Pair]
+) -> list[AlignedPair]:
+    """Return the alignment of each pair."""
+    found = [AlignedPair([], 0, 0)] * len(pairs)
+    longer = [max(len(source), len(target)) for source, target in pairs]
+    for batch in batches_by_length(longer, DECODING_BATCH_TOKENS):
+        maps = attention_maps(models, [pairs[i] for i in batch])
+        for number, weights_TS in zip(batch, maps, strict=True):
+            found[number] = align_words(codec, pairs[number], weights_TS)
+    return found
+
+
+@torch.inference_mode()
+def attention_maps(
+    models: Sequence[Transformer], pairs: Sequence[Pair]
+) -> list[NDArray[np.float32]]:
+    """Return the attention (T, S) of each pair's target tokens before EOS to its source."""
+    device = next(models[0].parameters()).device
+    source_BS = pad([source for source, _ in pairs]).to(device)
+    # An output that fills all positions of the model has none left for EOS.
+    target_BT = pad([target[:-1] or target for _, target in pairs]).to(device)
+    weights = [_attention(model, source_BS, target_BT) for model in models]
+    mean_BTS = torch.stack(weights).mean(dim=0).float().cpu().numpy()
+    return [
+        weights_TS[: len(target) - 1, : len(source)]
+        for weights_TS, (source, target) in zip(mean_BTS, pairs, strict=True)
+    ]
+
+
+def _attention(model: Transformer, source_BS: Tensor, target_BT: Tensor) -> Tensor:
+    cross = cast(DecoderLayer, model.decoder[max(len(model.decoder) - 2, 0)]).cross_attention
+    with keeping_weights([cross]):
+        model.states(source_BS, target_BT)
+        return cast(Tensor, cross.weights_BHLM).mean(dim=1)
+
+
+@contextmanager
+def keeping_weights(layers: Sequence[MultiHeadAttention]) -> Iterator[None]:
+    """Let attention keep its weights within the block."""
+    before = [layer.keep_weights for layer in layers]
+    for layer in layers:
+        layer.keep_weights = True
+    try:
+        yield
+    finally:
+        for layer, was in zip(layers, before, strict=True):
+            layer.keep_weights, layer.weights_BHLM = was, None
+
+
+def align_words(codec: Codec, pair: Pair, weights_TS: NDArray[np.float32]) -> AlignedPair:
+    """Return the source word that each target word looks at most."""
+    source_of, target_of = (
+        words_of(vocabulary, ids[:-1])
+        for vocabulary, ids in zip((codec.source, codec.target), pair, strict=True)
+    )
+    if not source_of or not target_of:
+        return AlignedPair([], len(set(source_of)), len(set(target_of)))
+    by_word = np.zeros((target_of[-1] + 1, source_of[-1] + 1))
+    np.add.at(by_word, np.ix_(target_of, source_of), weights_TS[:, :-1])
+    links = [(int(row.argmax()), word) for word, row in enumerate(by_word)]
+    return AlignedPair(links, by_word.shape[1], by_word.shape[0])
+
+
+def join_alignments(pieces: Iterable[AlignedPair], repeated: int = 0) -> Alignment:
+    """Return the alignment of a line that was translated in segments.
+
+    Args:
+        pieces: The parts, in order.
+        repeated: Source words at the start of the first piece that the others repeat.
+    """
+    links: Alignment = []
+    source_start = target_start = 0
+    for piece in pieces:
+        links += [
+            (source if source < repeated else source + source_start, target + target_start)
+            for source, target in piece.links
+        ]
+        source_start += piece.source_words - repeated
+        target_start += piece.target_words
+    return links
+
+
+def words_of(vocabulary: Vocabulary, ids: list[int]) -> list[int]:
+    """Return the number of the word that each subword belongs to."""
+    words, inside = -1, False
+    numbers = []
+    for piece in vocabulary.pieces(ids):
+        inside = inside and not piece.startswith(SPACE) and vocabulary.kind != "word"
+        if not inside and piece.strip(SPACE):
+            words, inside = words + 1, True
+        numbers.append(max(words, 0))
+    return numbers

@@ -1,0 +1,216 @@
+"""Attention weights of one sentence pair: figures 3 to 5 of the paper are drawn from them.
+
+N layers; H heads; L, M query and memory length.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from aiayn.config import ModelConfig
+from aiayn.data.batch import pad
+from aiayn.data.codec import Codec
+from aiayn.data.trees import clean, linearize, parse_tree
+from aiayn.errors import DataError, UsageError
+from aiayn.generation.translator import Translation
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.transformer import Transformer
+
+ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
+"""The three uses of attention, section 3.2.3."""
+START = "<s>"
+"""The decoder reads padding before the first token; a reader would take that for an end."""
+MEAN = "mean"
+"""The head that stands for all heads."""
+LONGEST = 1024
+"""Tokens of either side; the weights grow with the square."""
+
+T = TypeVar("T")
+Translate = Callable[[Iterable[str]], Iterable[Translation]]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionMaps:
+    """Weights of one kind of attention; those of a query sum to 1."""
+
+    queries: list[str]
+    """Of the decoder, the tokens that it is about to write."""
+    keys: list[str]
+    """Of the decoder's self-attention, the tokens that it has read so far."""
+    weights_NHLM: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceAttention:
+    """A source, a target and the attention between and within them."""
+
+    source: list[str]
+    """Subwords as SentencePiece writes them, and `</s>`."""
+    target: list[str]
+    maps: dict[str, AttentionMaps]
+    """By kind."""
+    layers: list[int]
+    """The layers that the weights are of, counted from 1."""
+    heads: list[int | str]
+    """The heads, counted from 1; or MEAN alone."""
+
+    def select(
+        self,
+        *,
+        kinds: Sequence[str] = (),
+        layers: Sequence[str] = (),
+        heads: Sequence[str] = (),
+    ) -> "SentenceAttention":
+        """Return a selection of kinds, layers and heads; none given, or `all`: all of them.
+
+        Args:
+            kinds: Of KINDS.
+            layers: Numbers.
+            heads: Numbers; or MEAN, which averages over all of them.
+        """
+        chosen_kinds = _choose("kind", kinds, list(self.maps))
+        chosen_layers = _choose("layer", layers, self.layers)
+        chosen_heads = _choose_heads(heads, self.heads)
+        indices = [self.layers.index(layer) for layer in chosen_layers]
+        maps = {}
+        for kind in chosen_kinds:
+            weights_NHLM = self.maps[kind].weights_NHLM[indices]
+            if chosen_heads == [MEAN]:
+                weights_NHLM = weights_NHLM.mean(axis=1, keepdims=True)
+            else:
+                weights_NHLM = weights_NHLM[:, [self.heads.index(h) for h in chosen_heads]]
+            maps[kind] = replace(self.maps[kind], weights_NHLM=weights_NHLM)
+        return replace(self, maps=maps, layers=chosen_layers, heads=chosen_heads)
+
+
+def require_choice(
+    config: ModelConfig, *, kinds: Sequence[str], layers: Sequence[str], heads: Sequence[str]
+) -> None:
+    """Refuse a kind, layer or head that a model of these settings does not have."""
+    _choose("kind", kinds, list(KINDS))
+    _choose("layer", layers, _numbers(config.layers))
+    _choose_heads(heads, _numbers(config.heads))
+
+
+def _numbers(count: int) -> list[int]:
+    return list(range(1, count + 1))
+
+
+def _choose_heads(wanted: Sequence[str], existing: Sequence[int | str]) -> list[int | str]:
+    return [MEAN] if list(wanted) == [MEAN] else _choose("head", wanted, list(existing))
+
+
+def _choose(what: str, wanted: Sequence[str], existing: list[T]) -> list[T]:
+    """Return the wanted ones, in the order of those that exist."""
+    known = {str(one): one for one in existing}
+    for one in wanted:
+        if one not in known and one != "all":
+            raise UsageError(
+                f"there is no {what} {one!r} in this model",
+                fix=f"choose from {', '.join(known)} or all",
+            )
+    return (
+        existing if not wanted or "all" in wanted else [known[o] for o in known if o in wanted]
+    )
+
+
+def compute_attention(
+    model: Transformer, codec: Codec, source: list[int], target: list[int]
+) -> SentenceAttention:
+    """Return the attention weights of all layers and heads for one pair of ids."""
+    with _recorded_weights(model) as recorded:
+        device = model.output.weight.device
+        model.states(pad([source]).to(device), pad([target]).to(device))
+        weights = {kind: _stack(layers) for kind, layers in recorded.items()}
+    read, written = codec.source.pieces(source), codec.target.pieces(target)
+    seen = [START, *written[:-1]]
+    sides = {ENCODER: (read, read), DECODER: (written, seen), CROSS: (written, read)}
+    return SentenceAttention(
+        source=read,
+        target=written,
+        maps={kind: AttentionMaps(*sides[kind], weights[kind]) for kind in KINDS},
+        layers=_numbers(model.config.layers),
+        heads=[*_numbers(model.config.heads)],
+    )
+
+
+@contextmanager
+def _recorded_weights(model: Transformer) -> Iterator[dict[str, list[MultiHeadAttention]]]:
+    """Let attention record its weights within the block; yields the layers by kind."""
+    kept = {
+        ENCODER: [layer.self_attention for layer in model.encoder],
+        DECODER: [layer.self_attention for layer in model.decoder],
+        CROSS: [layer.cross_attention for layer in model.decoder],
+    }
+    layers = cast(list[MultiHeadAttention], [one for group in kept.values() for one in group])
+    before = [layer.keep_weights for layer in layers]
+    model.keep_attention_weights()
+    try:
+        with torch.inference_mode():
+            yield cast(dict[str, list[MultiHeadAttention]], kept)
+    finally:
+        for layer, was in zip(layers, before, strict=True):
+            layer.keep_weights, layer.weights_BHLM = was, None
+
+
+def _stack(layers: list[MultiHeadAttention]) -> NDArray[np.float32]:
+    """Return the recorded weights (N, H, L, M) of the one sentence in the batch."""
+    kept = [cast(Tensor, layer.weights_BHLM)[0] for layer in layers]
+    weights_NHLM: NDArray[np.float32] = torch.stack(kept).float().cpu().numpy()
+    if not np.isfinite(weights_NHLM).all():
+        raise DataError(
+            "the model's weights are not numbers", fix="use an earlier checkpoint of the run"
+        )
+    return weights_NHLM
+
+
+class SentencePair(NamedTuple):
+    """Ids of a source and a target; of the model's own target, its text and score as well."""
+
+    source: list[int]
+    target: list[int]
+    translation: str = ""
+    score: float | None = None
+
+
+def make_pair(
+    model: Transformer, codec: Codec, translate: Translate, source: str, target: str | None
+) -> SentencePair:
+    """Return a source with the target that is given, or with the model's own translation."""
+    source_ids = codec.encode_source(source.strip())
+    _check_length(model, "source", source_ids)
+    if target is not None:
+        target_ids = _encode_given(codec, target.strip())
+        _check_length(model, "target", target_ids)
+        return SentencePair(source_ids, target_ids)
+    (translation,) = translate([source])
+    best = translation.outputs[0]
+    ((_, target_ids),) = best.pairs
+    if not best.finished:
+        del target_ids[-1]  # the output was cut off: the model did not write an end
+    return SentencePair(source_ids, target_ids, best.text, best.score)
+
+
+def _check_length(model: Transformer, side: str, ids: list[int]) -> None:
+    most = min(LONGEST, model.longest or LONGEST)
+    if len(ids) == 1:
+        raise UsageError(f"the {side} is empty", fix="give a sentence in quotation marks")
+    if len(ids) > most:
+        raise UsageError(
+            f"the {side} has {len(ids):,} subwords, and at most {most:,} can be shown",
+            fix="give a shorter sentence",
+        )
+
+
+def _encode_given(codec: Codec, target: str) -> list[int]:
+    """Return the ids of a target that the user gives; a parser's may be a tree in brackets."""
+    if codec.settings.task == "parsing" and target.startswith("("):
+        tree = clean(parse_tree(target, "the target"))
+        target = " ".join(linearize(tree)[1]) if tree else ""
+    return codec.encode_target(target)

@@ -1,0 +1,137 @@
+"""Lines as they come in, from files or live pipes, translated in windows and in order."""
+
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from aiayn.data.text import STDIN, decode_line, read_raw_lines
+from aiayn.distributed import ProcessGroup
+from aiayn.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from aiayn.generation.translator import Translation, Translator
+
+PAUSE, PATIENCE = 0.02, 0.25
+"""Seconds without a new line, and since the first one, after which a live pipe gets answers."""
+STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
+"""What `--strict` does not accept."""
+
+Item = TypeVar("Item")
+
+
+class Line(NamedTuple):
+    """A line of input."""
+
+    text: str
+    prefix: str = ""
+    """What the translation has to begin with."""
+    raw: bytes = b""
+    """The bytes that it was read from."""
+
+
+def read_input(path: Path, prefixes: Path | None) -> Iterator[Line]:
+    """Yield lines; bytes that are not UTF-8 become U+FFFD rather than shift what follows."""
+    prefix_lines = iter(()) if prefixes is None else read_raw_lines(prefixes)
+    pairs = zip_longest(read_raw_lines(path), prefix_lines)
+    for number, (raw, raw_prefix) in enumerate(pairs, start=1):
+        if prefixes is not None and (raw is None or raw_prefix is None):
+            text = "standard input" if path == STDIN else path
+            shorter, longer = (text, prefixes) if raw is None else (prefixes, text)
+            raise DataError(
+                f"{shorter} ends after line {number - 1:,}, and {longer} has more lines",
+                fix="give one prefix a line; an empty line leaves it open",
+            )
+        prefix = decode_line(raw_prefix, prefixes, number) if prefixes and raw_prefix else ""
+        yield Line(raw.decode(errors="replace"), prefix, raw)
+
+
+def windows(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
+    """Yield what has come in since the last time, at most `most` items at once.
+
+    A thread reads ahead, so that a live pipe is answered without waiting for its end.
+    """
+    waiting: queue.Queue[list[Item] | BaseException | None] = queue.Queue(2 * most)
+    threading.Thread(target=_read, args=(items, waiting.put), daemon=True).start()
+    while isinstance(came := waiting.get(), list):
+        window, begin = came, time.monotonic()
+        with suppress(queue.Empty):
+            while len(window) < most:
+                left = begin + PATIENCE - time.monotonic()
+                came = (
+                    waiting.get(timeout=min(PAUSE, left)) if left > 0 else waiting.get_nowait()
+                )
+                if not isinstance(came, list):
+                    break
+                window += came
+        yield window
+        if not isinstance(came, list):
+            break
+    if came is not None:
+        raise came
+
+
+def _read(
+    items: Iterable[Item], put: Callable[[list[Item] | BaseException | None], None]
+) -> None:
+    """Put items into a queue, then None or the exception that ended them."""
+    try:
+        for item in items:
+            put([item])
+        put(None)
+    except BaseException as problem:
+        put(problem)
+
+
+def translate_lines(
+    translator: "Translator",
+    lines: Iterable[Line],
+    group: ProcessGroup,
+    report: Callable[[int], None],
+) -> "Iterator[tuple[Line, Translation]]":
+    """Yield each line with its translation, in order; a collective call of all processes."""
+    source = windows(lines if group.is_first else (), translator.window * group.world_size)
+    alone = group.world_size == 1
+    while window := _next_window(source, group):
+        own = [line for _, line in group.share(window)]
+        found = (
+            translator.translate_window(own, report)
+            if alone
+            else translator.translate_window(own)
+        )
+        yield from zip(window, group.gather(found, len(window)), strict=True)
+        if not alone:
+            report(len(window))
+
+
+def _next_window(source: Iterator[list[Line]], group: ProcessGroup) -> list[Line]:
+    """Return the lines that come next; if they cannot be read, the other processes end."""
+    try:
+        window = next(source, [])
+    except (DataError, UsageError, OSError):
+        group.broadcast([])
+        raise
+    return group.broadcast(window)
+
+
+def oddities(line: Line, translation: "Translation") -> Counter[str]:
+    """Count what is out of the ordinary about a line."""
+    found = Counter({f"repaired ({kind})": n for kind, n in translation.repairs.items()})
+    found["empty"] = translation.pieces == 0
+    found["translated in pieces"] = translation.pieces > 1
+    found["at the length limit"] = not translation.outputs[0].finished
+    found["not UTF-8"] = "\ufffd" in line.text and not _is_utf8(line.raw)
+    return found
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,233 @@
+"""Lines of text to translations: encode, search in batches of like length, decode."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import torch
+
+from aiayn.config import DECODING_BATCH_TOKENS
+from aiayn.data.batch import pad
+from aiayn.data.codec import Codec
+from aiayn.data.plan import batches_by_length
+from aiayn.data.trees import delinearize, write
+from aiayn.data.workers import Workers
+from aiayn.device import if_it_fits
+from aiayn.errors import DataError, MemoryTooSmall
+from aiayn.generation.alignment import Alignment, Pair, align, join_alignments
+from aiayn.generation.decoder import CachedDecoder, Ensemble
+from aiayn.generation.search import BeamSearch, Hypothesis, Search, Step, Task, round_up
+from aiayn.generation.segmentation import Segment, has_language_tag, seed_of, segment
+from aiayn.generation.streaming import Line, windows
+from aiayn.model.transformer import Transformer
+from aiayn.special_ids import EOS
+
+WINDOW = 512
+"""Lines for each worker that are sorted by length together; at least twice as many."""
+USUAL_BEAM = 4
+
+Report = Callable[[int], None]
+
+
+class Output(NamedTuple):
+    """One translation of a line; of a line that was cut, its segments joined."""
+
+    text: str
+    score: float
+    """log P(Y | X) / lp(Y), summed over segments."""
+    finished: bool
+    """Whether EOS came before the length limit."""
+    pairs: list[Pair]
+    """Source and target ids of each segment."""
+    alignment: Alignment | None = None
+    """Where it was asked for."""
+
+
+class Translation(NamedTuple):
+    """The result for one line; an empty line has one empty output."""
+
+    outputs: list[Output]
+    """The best first."""
+    pieces: int
+    """Segments into which the line was cut because it is very long; 0 for an empty line."""
+    repairs: dict[str, int]
+    """Parsing: how often the best symbols were not a tree over the words, by kind."""
+
+    @property
+    def text(self) -> str:
+        """The best translation."""
+        return self.outputs[0].text
+
+
+@dataclass(frozen=True)
+class Translator:
+    """One model, or an ensemble, with all that translating needs."""
+
+    models: Sequence[Transformer]
+    codec: Codec
+    search: Search = field(default_factory=BeamSearch)
+    extra_length: int = 50
+    batch_tokens: int = DECODING_BATCH_TOKENS
+    """Padded source tokens that go through the network at once."""
+    workers: int = 1
+    """Processes that search batches in parallel on a CPU, each with one thread."""
+    longest: int = 256
+    """Subwords that are translated at once; a longer line is cut into segments."""
+    aligns: bool = False
+    """Whether to add the source word of each target word."""
+
+    def translate(self, texts: Iterable[str]) -> Iterator[Translation]:
+        """Yield one translation a line, in order, as soon as it is ready."""
+        for window in windows(texts, self.window):
+            yield from self.translate_window([Line(text) for text in window])
+
+    def translate_window(
+        self, lines: Sequence[Line], report: Report = lambda lines: None
+    ) -> list[Translation]:
+        """Translate lines together; `report` is called with how many more are done."""
+        texts = [line.text.strip() for line in lines]
+        longest = min([self.longest, *(m.longest or self.longest for m in self.models)])
+        sources = [
+            segment(ids, longest, self.codec.source)
+            for ids in self.codec.encode_source_batch(texts)
+        ]
+        report(sum(not of_line for of_line in sources))
+        work = [
+            self._segment(ids, line.prefix if number == 0 else "", first=number == 0)
+            for line, of_line in zip(lines, sources, strict=True)
+            for number, ids in enumerate(of_line)
+        ]
+        found = iter(self._search_all(work, report))
+        joined = [
+            self._join(text, of_line, [next(found) for _ in of_line])
+            for text, of_line in zip(texts, sources, strict=True)
+        ]
+        return self._align(joined) if self.aligns else joined
+
+    @property
+    def window(self) -> int:
+        """Lines that are sorted by length together."""
+        return WINDOW * max(2, self.workers)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return next(self.models[0].parameters()).device
+
+    def _segment(self, source: list[int], prefix_text: str, *, first: bool) -> Segment:
+        text = prefix_text.strip()
+        prefix = self.codec.encode_target(text)[:-1] if text else []
+        # Differs from the paper, whose code took the longest input of the batch: the limit is
+        # that of each sentence by itself, so that it is batch-invariant.
+        limit = max(len(source) - 1, len(prefix) + 1) + self.extra_length
+        most = min([limit, *(model.longest or limit for model in self.models)])
+        if len(prefix) >= most:
+            raise DataError(
+                f"the prefix {prefix_text[:40]!r} has {len(prefix):,} tokens, and the model"
+                f" has {most:,} positions for an output and its end",
+                fix="give a shorter prefix in its line",
+            )
+        return Segment(source, Task(most, tuple(prefix), seed_of(source)), first)
+
+    def _join(
+        self, line: str, sources: list[list[int]], found: list[list[Hypothesis]]
+    ) -> Translation:
+        """Join the segments of a line, the best with the best and so on."""
+        if not all(found):
+            raise DataError(
+                f"no translation of {line[:40]!r}: the model's weights are not numbers",
+                fix="use an earlier checkpoint of the run",
+            )
+        ranks = range(max((len(hypotheses) for hypotheses in found), default=1))
+        chosen = [[each[min(rank, len(each) - 1)] for each in found] for rank in ranks]
+        outputs = [self._output(sources, parts) for parts in chosen]
+        if sources and self.codec.settings.task == "parsing":
+            return self._to_trees(line, len(sources), outputs)
+        return Translation(outputs, len(sources), {})
+
+    def _output(self, sources: list[list[int]], parts: list[Hypothesis]) -> Output:
+        return Output(
+            text=" ".join(self.codec.decode_target(part.ids) for part in parts),
+            score=sum((part.score for part in parts), start=0.0),
+            finished=all(part.finished for part in parts),
+            pairs=[(ids, [*part.ids, EOS]) for ids, part in zip(sources, parts, strict=True)],
+        )
+
+    def _to_trees(self, line: str, segments: int, outputs: list[Output]) -> Translation:
+        """Return trees over the words of the line; symbols that are not a tree are repaired."""
+        tags = set(self.codec.settings.tags.split())
+        trees = [delinearize(line.split(), output.text.split(), tags) for output in outputs]
+        written = [
+            output._replace(text=write(repaired.tree))
+            for output, repaired in zip(outputs, trees, strict=True)
+        ]
+        return Translation(written, segments, dict(trees[0].repairs))
+
+    def _align(self, translations: list[Translation]) -> list[Translation]:
+        """Add the alignments of all outputs."""
+        pairs = [
+            pair for one in translations for output in one.outputs for pair in output.pairs
+        ]
+        found = iter(align(self.models, self.codec, pairs))
+
+        def aligned(output: Output) -> Output:
+            segments = [next(found) for _ in output.pairs]
+            tagged = any(has_language_tag(ids, self.codec.source) for ids, _ in output.pairs)
+            return output._replace(alignment=join_alignments(segments, repeated=int(tagged)))
+
+        return [
+            one._replace(outputs=[aligned(output) for output in one.outputs])
+            for one in translations
+        ]
+
+    def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
+        """Search in batches of like length; the results are in the order of the work."""
+        found: list[list[Hypothesis]] = [[] for _ in work]
+        # A wide beam takes memory as more sentences would.
+        limit = self.batch_tokens // max(1, self.search.width // USUAL_BEAM)
+        batches = batches_by_length([len(each.source) for each in work], limit, round_up)
+        segments = ([work[i] for i in batch] for batch in batches)
+        in_parallel = self.workers > 1 and len(batches) > 1
+        results = self._processes.map(segments) if in_parallel else map(self._search, segments)
+        for batch, of_batch in zip(batches, results, strict=True):
+            for place, hypotheses in zip(batch, of_batch, strict=True):
+                found[place] = hypotheses
+            report(sum(work[i].first for i in batch))
+        return found
+
+    @cached_property
+    def _processes(self) -> Workers:
+        """Forks of this process with one thread each, which share its memory."""
+        return Workers(self._search_with_one_thread, self.workers, start="fork")
+
+    def close(self) -> None:
+        """End the processes that search, if there are any."""
+        if "_processes" in vars(self):
+            self._processes.close()
+
+    def _search_with_one_thread(self, work: list[Segment]) -> list[list[Hypothesis]]:
+        torch.set_num_threads(1)
+        return self._search(work)
+
+    def _search(self, work: list[Segment]) -> list[list[Hypothesis]]:
+        """Search at once, or half by half where memory does not suffice."""
+        found = if_it_fits(partial(self._search_at_once, work), self.device)
+        if found is not None:
+            return found
+        if len(work) == 1:
+            raise MemoryTooSmall(
+                f"a sentence of {len(work[0].source):,} tokens does not fit in memory by itself"
+                f" with {self.search.width} hypotheses",
+                fix="pass a smaller --beam; or smaller --threads and --batch-tokens, for what"
+                " is searched beside it",
+            )
+        half = len(work) // 2
+        return self._search(work[:half]) + self._search(work[half:])
+
+    @torch.inference_mode()
+    def _search_at_once(self, work: list[Segment]) -> list[list[Hypothesis]]:
+        source_BS = pad([each.source for each in work]).to(self.device)
+        steps: list[Step] = [CachedDecoder(model, source_BS) for model in self.models]
+        step = steps[0] if len(steps) == 1 else Ensemble(steps)
+        return self.search(step, [each.task for each in work], self.device)

@@ -1,0 +1,1 @@
+"""The same mathematics, faster: each kernel names the plain function that it equals."""

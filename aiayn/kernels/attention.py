@@ -1,0 +1,62 @@
+"""Equation 1 by other kernels: each equals `attention` of aiayn.model.attention.
+
+B sentences; L, M query and memory length; J hypotheses; C cached columns; H heads; K, V d_k and
+d_v per head; N heads of all sentences.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from aiayn.kernels.autograd import apply, is_training_on_cpu
+
+
+def softmax(x: Tensor) -> Tensor:
+    """Return x.softmax(dim=-1), with a thread-invariant gradient on a CPU."""
+    if not is_training_on_cpu(x):
+        return x.softmax(dim=-1)
+    found: Tensor = apply(_Softmax, x)
+    return found
+
+
+class _Softmax(torch.autograd.Function):
+    """The gradient of torch's own kernel differs in a digit between numbers of threads."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        p = x.softmax(dim=-1)
+        ctx.save_for_backward(p)
+        return p
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (p,) = ctx.saved_tensors
+        weighted: Tensor = grad * p
+        return weighted.sub_(p * weighted.sum(dim=-1, keepdim=True))
+
+
+def has_fused_attention(q_BHLK: Tensor, v_BHMV: Tensor, dropout: float) -> bool:
+    """Whether F.scaled_dot_product_attention gives the same bits for any number of threads.
+
+    On a CPU its fused kernel does; where torch falls back to its composite kernel, gradients
+    differ with the number of threads.
+    """
+    fused = not dropout and q_BHLK.size(-1) == v_BHMV.size(-1)
+    return fused or not (q_BHLK.is_cpu and torch.is_grad_enabled())
+
+
+def step_attention(q_BHJK: Tensor, k_BHCK: Tensor, v_BHCV: Tensor, bias_NJC: Tensor) -> Tensor:
+    """Return equation 1 for the few queries of a decoding step.
+
+    With few queries and short sequences plain products are faster than the fused kernel. The
+    bias is 0 where a query may look and -inf elsewhere, so that no layer makes it of a mask.
+    """
+    scale = 1 / math.sqrt(q_BHJK.size(-1))
+    k_NKC, v_NCV = k_BHCK.mT.flatten(0, 1), v_BHCV.flatten(0, 1)
+    scores_NJC = torch.baddbmm(bias_NJC, q_BHJK.flatten(0, 1), k_NKC, alpha=scale)
+    heads_NJV = torch.bmm(scores_NJC.softmax(dim=-1), v_NCV)
+    return torch.unflatten(heads_NJV, 0, q_BHJK.shape[:2])

@@ -1,0 +1,122 @@
+"""Output layer and label-smoothed cross-entropy fused: logits exist for a chunk at a time.
+
+`fused_linear_cross_entropy` equals `smoothed_cross_entropy` of aiayn.training.loss, applied to
+`F.linear(states, weight, bias)`.
+
+N tokens; D d_model; W vocabulary.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from aiayn.device import elements_at_once
+from aiayn.kernels.autograd import apply
+from aiayn.kernels.linear import can_use_onednn, onednn_linear
+
+HALF_SCALE = 1024.0
+"""In float16 the gradient of a rare token would underflow; products are scaled up by this."""
+
+
+def fused_linear_cross_entropy(
+    states_ND: Tensor,
+    weight_WD: Tensor,
+    gold_N: Tensor,
+    smoothing: float,
+    bias_W: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the smoothed and the plain loss, summed; only the first has a gradient.
+
+    The gradient of the logits, softmax - target, is known as soon as they are, so it is turned
+    at once into the gradients of states and weight, and nothing is kept for the backward pass.
+    """
+    if not torch.is_grad_enabled():
+        # Inside an autograd function, needs_input_grad is true of parameters even so.
+        states_ND, weight_WD = states_ND.detach(), weight_WD.detach()
+        bias_W = None if bias_W is None else bias_W.detach()
+    smoothed, plain = apply(_FusedLoss, states_ND, weight_WD, bias_W, gold_N, smoothing)
+    return smoothed, plain
+
+
+class _FusedLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states_ND: Tensor,
+        weight_WD: Tensor,
+        bias_W: Tensor | None,
+        gold_N: Tensor,
+        smoothing: float,
+    ) -> tuple[Tensor, Tensor]:
+        wanted = any(ctx.needs_input_grad)
+        grad_states_ND = torch.zeros_like(states_ND) if wanted else None
+        grad_weight_WD = torch.zeros_like(weight_WD) if wanted else None
+        grad_bias_W = torch.zeros_like(bias_W) if wanted and bias_W is not None else None
+        sums = torch.zeros(2, dtype=torch.float32, device=states_ND.device)
+        multiply = onednn_linear if can_use_onednn(states_ND) else F.linear
+        rows = elements_at_once(gold_N.device) // weight_WD.size(0)
+        for chunk in _even_chunks(gold_N.size(0), rows):
+            logits_NW = multiply(states_ND[chunk], weight_WD, bias_W)
+            losses, delta_NW = _loss_and_gradient(logits_NW, gold_N[chunk], smoothing)
+            sums += losses
+            if grad_states_ND is not None and grad_weight_WD is not None:
+                _add_product(delta_NW, weight_WD, logits_NW.dtype, out=grad_states_ND[chunk])
+                _add_product(delta_NW.T, states_ND[chunk], logits_NW.dtype, out=grad_weight_WD)
+            if grad_bias_W is not None:
+                grad_bias_W += delta_NW.sum(dim=0)
+        ctx.save_for_backward(grad_states_ND, grad_weight_WD, grad_bias_W)
+        smoothed, plain = sums.unbind()
+        ctx.mark_non_differentiable(plain)
+        return smoothed, plain
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        grads = (None if each is None else each.mul_(grad) for each in ctx.saved_tensors)
+        return (*grads, None, None)
+
+
+def _even_chunks(count: int, most: int) -> Iterator[slice]:
+    """Cut `count` rows into slices of at most `most`, whose sizes differ by one at most.
+
+    So none is a single row, which torch would sum in an order that depends on the threads.
+    """
+    chunks = math.ceil(count / max(1, most))
+    for chunk in range(chunks):
+        yield slice(count * chunk // chunks, count * (chunk + 1) // chunks)
+
+
+def _loss_and_gradient(
+    logits_NW: Tensor, gold_N: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """Return (smoothed, plain) and the gradient of the first with respect to the logits."""
+    wrong = smoothing / (logits_NW.size(-1) - 1)
+    work_NW = logits_NW.float()
+    gold_logit_N = work_NW.gather(1, gold_N[:, None]).squeeze(1)
+    total_logit_N = work_NW.sum(dim=1) if smoothing else gold_logit_N
+    top_N = work_NW.amax(dim=1)
+    # In place: this matrix is the largest there is, and the logits are not read again.
+    work_NW = work_NW.sub_(top_N[:, None]).exp_()
+    normalizer_N = work_NW.sum(dim=1)
+    log_normalizer_N = top_N + normalizer_N.log()
+
+    plain_N = log_normalizer_N - gold_logit_N
+    expected_N = (1 - smoothing) * gold_logit_N + wrong * (total_logit_N - gold_logit_N)
+    losses = torch.stack([(log_normalizer_N - expected_N).sum(), plain_N.sum()])
+
+    delta_NW = work_NW.div_(normalizer_N[:, None]).sub_(wrong)
+    minus = torch.full_like(gold_logit_N, wrong + smoothing - 1)
+    return losses, delta_NW.scatter_add_(1, gold_N[:, None], minus[:, None])
+
+
+def _add_product(a: Tensor, b: Tensor, dtype: torch.dtype, *, out: Tensor) -> None:
+    """Add the product of two matrices, computed in `dtype`, to `out`."""
+    if dtype == out.dtype:
+        out.addmm_(a, b)
+    elif dtype == torch.float16:
+        out.add_((a * HALF_SCALE).to(dtype) @ b.to(dtype), alpha=1 / HALF_SCALE)
+    else:
+        out.add_(a.to(dtype) @ b.to(dtype))

@@ -1,0 +1,105 @@
+"""How the tokens of a batch lie in memory: padded, or packed without padding.
+
+Attention looks from position to position and wants a rectangle. Everything else works on one
+token at a time, and need not be computed for padding, which is about a tenth of a rectangle.
+Packing equals boolean indexing of the rectangle.
+
+B sentences; L length; N tokens; R rows: N, rounded up; D width.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from aiayn.kernels.autograd import apply
+
+MULTIPLE = 32
+"""Products are fastest for round numbers of rows, and for numbers that they have seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Which positions of a rectangle (B, L) hold tokens."""
+
+    index_R: Tensor
+    """Positions in the rectangle, row by row: each token once, then the first one repeated."""
+    tokens: int
+    """Rows that are tokens; the few that follow have no effect."""
+    sentences: int
+    length: int
+
+    @classmethod
+    def of(cls, index_N: Tensor, ids_BL: Tensor) -> "Packing":
+        """Return the packing of a rectangle of ids whose tokens stand at these positions."""
+        tokens = index_N.size(0)
+        return cls(F.pad(index_N, (0, -tokens % MULTIPLE)), tokens, *ids_BL.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one side of a batch lies in memory, and which of its positions may be looked at."""
+
+    allowed: Tensor | None = None
+    """True where a position is not padding, (B, 1, 1, L); None: everywhere."""
+    causal: bool = False
+    """Position i sees positions up to i only."""
+    packing: Packing | None = None
+    """None: padded."""
+
+    def pack(self, x_BLD: Tensor) -> Tensor:
+        """Return the rows (R, D) that are tokens; x itself where it stays padded."""
+        if self.packing is None:
+            return x_BLD
+        found: Tensor = apply(
+            _Pack, x_BLD.flatten(0, 1), self.packing.index_R, self.packing.tokens
+        )
+        return found
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """Return the rectangle (B, L, D), zero at padding."""
+        if self.packing is None:
+            return x
+        p = self.packing
+        found: Tensor = apply(_Unpack, x, p.index_R, p.tokens, p.sentences * p.length)
+        return torch.unflatten(found, 0, (p.sentences, p.length))
+
+
+class _Pack(torch.autograd.Function):
+    """Indexing by distinct positions, whose gradient therefore need not be accumulated."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index_R: Tensor, tokens: int) -> Tensor:
+        ctx.save_for_backward(index_R)
+        ctx.tokens, ctx.size = tokens, x.size(0)
+        return x.index_select(0, index_R)
+
+    @staticmethod
+    def backward(ctx: Any, grad_RD: Tensor) -> tuple[Tensor, None, None]:
+        (index_R,) = ctx.saved_tensors
+        return _scatter(grad_RD, index_R, ctx.tokens, ctx.size), None, None
+
+
+class _Unpack(torch.autograd.Function):
+    """The inverse; rows beyond the tokens go nowhere, and have no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x_RD: Tensor, index_R: Tensor, tokens: int, size: int) -> Tensor:
+        ctx.save_for_backward(index_R)
+        ctx.tokens = tokens
+        return _scatter(x_RD, index_R, tokens, size)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (index_R,) = ctx.saved_tensors
+        grad_RD = grad.index_select(0, index_R)
+        grad_RD[ctx.tokens :] = 0
+        return grad_RD, None, None, None
+
+
+def _scatter(x_RD: Tensor, index_R: Tensor, tokens: int, size: int) -> Tensor:
+    rectangle = x_RD.new_zeros(size, x_RD.size(1))
+    rectangle[index_R[:tokens]] = x_RD[:tokens]
+    return rectangle

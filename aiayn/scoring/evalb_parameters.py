@@ -1,0 +1,119 @@
+"""EVALB's parameters: which labels and words are deleted, and which count as equal.
+
+A file has a keyword and its value on each line, and comments after `#`.
+"""
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from aiayn.errors import DataError
+
+Pairs = frozenset[tuple[str, str]]
+
+FLAGS = ("DEBUG", "MAX_ERROR", "CUTOFF_LEN", "LABELED", "DISC_ONLY")
+LISTS = ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "DELETE_WORD", "QUOTE_LABEL")
+PAIRS = ("EQ_LABEL", "EQ_WORD")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvalbParameters:
+    """The content of a parameter file; the defaults are those of an empty file."""
+
+    name: str
+    labeled: bool = True
+    cutoff: int = 40
+    """Sentences up to this length get figures of their own."""
+    deleted_labels: frozenset[str] = frozenset()
+    """A preterminal is deleted with its word; of another node, the children stay."""
+    uncounted_labels: frozenset[str] = frozenset()
+    """Preterminals that do not count towards a sentence's length."""
+    deleted_words: frozenset[str] = frozenset()
+    quote_labels: frozenset[str] = frozenset()
+    """Preterminals whose quote sign may be deleted in one tree and kept in the other."""
+    equal_labels: Pairs = frozenset()
+    equal_words: Pairs = frozenset()
+
+    def same_label(self, one: str, other: str) -> bool:
+        """Return whether two labels count as the same."""
+        return one == other or _equated(one, other, self.equal_labels)
+
+    def same_word(self, one: str, other: str) -> bool:
+        """Return whether two words count as the same."""
+        return one == other or _equated(one, other, self.equal_words)
+
+    def deletes_label(self, label: str) -> bool:
+        """Return whether a node with this label, or one equal to it, is deleted."""
+        return any(self.same_label(label, deleted) for deleted in self.deleted_labels)
+
+    def deletes_leaf(self, label: str, word: str) -> bool:
+        """Return whether a preterminal is deleted, by its own label or its word."""
+        return label in self.deleted_labels or word in self.deleted_words
+
+
+def _equated(one: str, other: str, pairs: Pairs) -> bool:
+    return (one, other) in pairs or (other, one) in pairs
+
+
+COLLINS = EvalbParameters(
+    name="COLLINS",
+    deleted_labels=frozenset(["TOP", "-NONE-", ",", ":", "``", "''", "."]),
+    uncounted_labels=frozenset(["-NONE-"]),
+    equal_labels=frozenset([("ADVP", "PRT")]),
+)
+"""COLLINS.prm, by which parsers of the Penn Treebank are compared."""
+
+
+def read_parameters(lines: Iterable[str], name: str) -> EvalbParameters:
+    """Read a parameter file; the file of COLLINS by any name is COLLINS."""
+    flags: dict[str, int] = {}
+    lists: dict[str, list[str]] = {keyword: [] for keyword in LISTS}
+    pairs: dict[str, list[tuple[str, str]]] = {keyword: [] for keyword in PAIRS}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        keyword, *values = line.split()
+        if keyword in FLAGS and len(values) == 1 and values[0].isdecimal():
+            flags[keyword] = int(values[0])
+        elif keyword in LISTS and len(values) == 1:
+            lists[keyword].append(values[0])
+        elif keyword in PAIRS and len(values) == 2:
+            pairs[keyword].append((values[0], values[1]))
+        else:
+            raise _wrong_line(f"{name}, line {number}", keyword, values)
+    if flags.get("DISC_ONLY"):
+        raise DataError(
+            f"{name}: DISC_ONLY is 1, and bracketed trees have no discontinuous constituents",
+            fix="leave DISC_ONLY out",
+        )
+    parameters = EvalbParameters(
+        name=name,
+        labeled=flags.get("LABELED", 1) != 0,
+        cutoff=flags.get("CUTOFF_LEN", 40),
+        deleted_labels=frozenset(lists["DELETE_LABEL"]),
+        uncounted_labels=frozenset(lists["DELETE_LABEL_FOR_LENGTH"]),
+        deleted_words=frozenset(lists["DELETE_WORD"]),
+        quote_labels=frozenset(lists["QUOTE_LABEL"]),
+        equal_labels=frozenset(pairs["EQ_LABEL"]),
+        equal_words=frozenset(pairs["EQ_WORD"]),
+    )
+    return COLLINS if replace(parameters, name=COLLINS.name) == COLLINS else parameters
+
+
+def _wrong_line(place: str, keyword: str, values: list[str]) -> DataError:
+    if keyword in FLAGS:
+        wanted = f"{keyword} takes one whole number"
+    elif keyword in LISTS:
+        wanted = f"{keyword} takes one value"
+    elif keyword in PAIRS:
+        wanted = f"{keyword} takes two values"
+    else:
+        near = difflib.get_close_matches(keyword, FLAGS + LISTS + PAIRS, n=1)
+        return DataError(
+            f"{place}: {keyword} is not a parameter of EVALB",
+            fix=f"did you mean {near[0]}?" if near else f"take the line out of {place}",
+        )
+    found = " ".join(values) or "nothing"
+    return DataError(
+        f"{place}: {wanted}, and it has {found}", fix="write it as COLLINS.prm does"
+    )
