@@ -28,6 +28,7 @@ EXAMPLES = (
 )
 
 Format = Literal["ctranslate2", "huggingface"]
+TEXT = "the run's validation text"
 UNKNOWN = "the model's data is not known"
 
 _comparison = partial(typer.Option, rich_help_panel="Comparison")
@@ -35,49 +36,24 @@ _comparison = partial(typer.Option, rich_help_panel="Comparison")
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What can be typed."""
+    """The options of `aiayn export`."""
 
     context: typer.Context
-    model: Annotated[
-        Path,
-        typer.Argument(help="Run folder (its average, else its best model) or model file."),
-    ]
-    to: Annotated[
-        Format,
-        typer.Option(
-            help="ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of"
-            " transformers."
-        ),
-    ]
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")
-    ]
-    int8: Annotated[
-        bool,
-        typer.Option(
-            "--int8",
-            help="Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2"
-            " only.",
-        ),
-    ] = False
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing export.")] = False
-    verify: Annotated[
-        int,
-        _comparison(
-            metavar="N",
-            min=0,
-            help="Translate N lines with both, greedily, and compare; exit with 6 if they"
-            " differ by more than rounding, except with --int8. 0: do not.",
-        ),
-    ] = 20
-    verify_text: Annotated[
-        Path | None,
-        _comparison(
-            metavar="FILE",
-            help="Lines to compare on.",
-            show_default="the run's validation text",
-        ),
-    ] = None
+    model: Annotated[Path, typer.Argument()]
+    """Run folder (its average, else its best model) or model file."""
+    to: Annotated[Format, typer.Option()]
+    """ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers."""
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR")]
+    """Folder to write."""
+    int8: Annotated[bool, typer.Option("--int8")] = False
+    """Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2 only."""
+    force: Annotated[bool, typer.Option("--force")] = False
+    """Replace an existing export."""
+    verify: Annotated[int, _comparison(metavar="N", min=0)] = 20
+    """Translate N lines with both, greedily, and compare; exit with 6 if they differ by more
+    than rounding, except with --int8. 0: do not."""
+    verify_text: Annotated[Path | None, _comparison(metavar="FILE", show_default=TEXT)] = None
+    """Lines to compare on."""
 
     def asks_to_verify(self) -> bool:
         """Whether the command line itself asks for the comparison."""
