@@ -9,10 +9,10 @@ import torch
 from random_models import pairs, python_in, random_model
 from toy import sentences
 
-from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
 from aiayn.export import marian
 from aiayn.export.verify import verify
+from aiayn.special_ids import PAD
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 pytest.importorskip("transformers")

@@ -157,10 +157,10 @@ def _compare(
 
 def _translate(file: "ModelFile", lines: list[str]) -> "list[Greedy]":
     """Translate with our own search; lines that were cut into pieces are left out."""
-    from aiayn.data.vocabulary import EOS
     from aiayn.export.verify import Greedy
     from aiayn.generation.search import BeamSearch
     from aiayn.generation.translator import Translator
+    from aiayn.special_ids import EOS
 
     model, extra = file.build(), file.config.decode.extra_length
     # Of a parser the symbols are compared, and not the trees that are repaired from them.

@@ -17,13 +17,14 @@ from aiayn.config import Activation
 from aiayn.data.atomic import write_bytes
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
-from aiayn.data.vocabulary import EOS, PAD, SPACE, UNK, Vocabulary
+from aiayn.data.vocabulary import SPACE, Vocabulary
 from aiayn.errors import UsageError
 from aiayn.export.readme import packages, preparing
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
 from aiayn.model.positions import PositionEncoding
 from aiayn.model.transformer import Embedding, Transformer
+from aiayn.special_ids import EOS, PAD, UNK
 
 POSITIONS = 2048
 """Rows of the exported table of sinusoids, and so the longest sentence."""

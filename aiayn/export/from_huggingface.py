@@ -21,9 +21,9 @@ from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
 from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
-from aiayn.data.vocabulary import PAD
 from aiayn.errors import DataError, UsageError
 from aiayn.export import marian
+from aiayn.special_ids import PAD
 
 WANTED = {
     "normalize_before": False,

@@ -15,12 +15,13 @@ from aiayn.checkpoint import ModelFile
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
-from aiayn.data.vocabulary import EOS, PAD, UNK, Vocabulary
+from aiayn.data.vocabulary import Vocabulary
 from aiayn.errors import UsageError
 from aiayn.export import marian
 from aiayn.export.marian import NORM_EPSILON, OUTPUT_BIAS, SHARED
 from aiayn.export.readme import packages, preparing
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import EOS, PAD, UNK
 
 POSITIONS = 1024
 """The longest sentence: transformers makes this many sinusoids."""

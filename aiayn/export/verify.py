@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from aiayn.checkpoint import ModelFile
-from aiayn.data.vocabulary import EOS, PAD
 from aiayn.errors import OutsideBand
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import EOS, PAD
 
 TOLERANCE = 1e-3
 """Rounding of log-probabilities in float32 is a tenth of this at most, a mistake far more."""
