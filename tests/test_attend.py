@@ -13,7 +13,6 @@ from aiayn.checkpoint import ModelFile, build_model, save_model
 from aiayn.data.inputs import Treebank
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
-from aiayn.data.vocabulary import EOS
 from aiayn.generation.attention_maps import (
     KINDS,
     MEAN,
@@ -24,6 +23,7 @@ from aiayn.generation.attention_maps import (
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translator import Translator
 from aiayn.model.attention import MultiHeadAttention
+from aiayn.special_ids import EOS
 
 SOURCE, TARGET = "ba be bi", "ab eb"
 

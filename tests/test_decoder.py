@@ -5,10 +5,10 @@ import torch
 
 from aiayn.config import ModelConfig
 from aiayn.data.batch import pad
-from aiayn.data.vocabulary import EOS, PAD
 from aiayn.generation import decoder
 from aiayn.generation.decoder import CachedDecoder, Ensemble
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import EOS, PAD
 
 VOCABULARY = 11
 SOURCES = [[5, 6, 7, 8, EOS], [9, EOS], [4, 4, 10, EOS]]

@@ -11,7 +11,8 @@ from toy import threads
 
 from aiayn.config import ModelConfig
 from aiayn.device import elements_at_once
-from aiayn.model.transformer import PAD, Transformer
+from aiayn.model.transformer import Transformer
+from aiayn.special_ids import PAD
 from aiayn.training import loss
 from aiayn.training.loss import (
     fused_linear_cross_entropy,

@@ -10,13 +10,13 @@ from toy import sentences, translation
 
 from aiayn.checkpoint import ModelFile, find_model, save_model
 from aiayn.data.batch import pad
-from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.generation.prepare import Int8Linear, PackedLinear, load_models, plain, prepare
 from aiayn.generation.translator import Translator
 from aiayn.kernels.linear import Linear
 from aiayn.model.transformer import is_token
+from aiayn.special_ids import PAD
 
 CPU = torch.device("cpu")
 SOURCE_BS = pad([[5, 60, 7, 261, 1], [9, 1], [4, 4, 270, 1]])

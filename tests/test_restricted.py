@@ -8,12 +8,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from aiayn.config import ModelConfig
 from aiayn.data.batch import pad
-from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.model.attention import MultiHeadAttention, attention
 from aiayn.model.restricted import neighborhood, restricted_attention
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import PAD
 
 
 def queries_keys_values(*, d_v: int = 5) -> list[Tensor]:

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from aiayn.config import DecodeConfig
-from aiayn.data.vocabulary import EOS, PAD
 from aiayn.generation import search as module
 from aiayn.generation.search import (
     BeamSearch,
@@ -20,6 +19,7 @@ from aiayn.generation.search import (
     round_up,
 )
 from aiayn.presets import preset
+from aiayn.special_ids import EOS, PAD
 
 CPU = torch.device("cpu")
 WORDS = (2, 3, 4)

@@ -13,11 +13,11 @@ from aiayn.checkpoint import build_model, find_model, load_model
 from aiayn.data.codec import Codec
 from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import CodecSettings
-from aiayn.data.vocabulary import EOS
 from aiayn.errors import MemoryTooSmall
 from aiayn.generation import translate
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translator import Output, Translator, cut, windows
+from aiayn.special_ids import EOS
 
 
 @pytest.fixture(scope="module")

@@ -19,24 +19,17 @@ EXAMPLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """What can be typed."""
+    """The options of `aiayn import`."""
 
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="Folder of a MarianMTModel: config.json, model.safetensors or"
-            " pytorch_model.bin, source.spm, target.spm, vocab.json.",
-        ),
-    ]
-    origin: Annotated[
-        Literal["huggingface"],
-        typer.Option("--from", help="huggingface: translation models that transformers loads."),
-    ]
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
-    ]
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False
+    folder: Annotated[Path, typer.Argument(metavar="DIR")]
+    """Folder of a MarianMTModel: config.json, model.safetensors or pytorch_model.bin,
+    source.spm, target.spm, vocab.json."""
+    origin: Annotated[Literal["huggingface"], typer.Option("--from")]
+    """huggingface: translation models that transformers loads."""
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE")]
+    """Model file to write."""
+    force: Annotated[bool, typer.Option("--force")] = False
+    """Replace an existing file."""
 
 
 @takes_options(ImportOptions)

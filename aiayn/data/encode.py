@@ -15,7 +15,8 @@ from aiayn.data.codec import Codec
 from aiayn.data.inputs import Block, join_lines, split_lines
 from aiayn.data.manifest import Counts
 from aiayn.data.shards import Ids, IdType, id_type
-from aiayn.data.vocabulary import BYTES, EOS, UNK
+from aiayn.data.vocabulary import BYTES
+from aiayn.special_ids import EOS, UNK
 
 KEPT, EMPTY, DUPLICATE, LENGTH, RATIO = range(5)
 REASONS = {EMPTY: "empty", DUPLICATE: "duplicate", LENGTH: "length", RATIO: "ratio"}

@@ -15,8 +15,8 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from aiayn.data.settings import Subword
 from aiayn.errors import DataError, UsageError
+from aiayn.special_ids import EOS, PAD, UNK
 
-PAD, EOS, UNK = 0, 1, 2
 BYTES = range(3, 259)
 """The ids that spell a single byte, in every vocabulary but that of whole words."""
 

@@ -1,4 +1,4 @@
-"""A folder that transformers loads as a MarianMTModel, with its MarianTokenizer."""
+"""Export to Hugging Face transformers: a MarianMTModel with its MarianTokenizer."""
 
 import math
 from pathlib import Path
@@ -14,20 +14,22 @@ from aiayn import __version__
 from aiayn.checkpoint import ModelFile
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.codec import Codec
-from aiayn.data.vocabulary import EOS, PAD, UNK, Vocabulary
+from aiayn.data.folder import VOCABULARY_FOLDER
+from aiayn.data.vocabulary import Vocabulary
 from aiayn.errors import UsageError
 from aiayn.export import marian
 from aiayn.export.marian import NORM_EPSILON, OUTPUT_BIAS, SHARED
 from aiayn.export.readme import packages, preparing
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import EOS, PAD, UNK
 
 POSITIONS = 1024
-"""Tokens that a sentence may have; transformers makes this many sinusoids."""
+"""The longest sentence: transformers makes this many sinusoids."""
 NEVER = -1e4
 """Added to the logit of padding, which no search may choose; float16 can hold it."""
 
-LINES_AT_ONCE = 16
-"""Lines that are translated together when the two sides are compared."""
+LINES_PER_BATCH = 16
+"""Lines that are translated at once when the models are compared."""
 TOKENS = {
     "pad_token_id": PAD,
     "eos_token_id": EOS,
@@ -41,13 +43,13 @@ def write(file: ModelFile, folder: Path) -> None:
     """Write a model into an empty folder, with its vocabulary and a README."""
     _check(file)
     model = file.build()
-    marian.stretch(model, math.sqrt(NORM_EPSILON / file.config.model.norm_epsilon))
+    marian.scale_norms(model, math.sqrt(NORM_EPSILON / file.config.model.norm_epsilon))
     weights = save(_weights(model), metadata={"format": "pt"})
     write_bytes(folder / "model.safetensors", weights)
     write_json(folder / "config.json", _config(file, model))
     write_json(folder / "generation_config.json", _generation(file))
     _write_tokenizer(file.codec, folder)
-    file.codec.save(folder / "vocab")
+    file.codec.save(folder / VOCABULARY_FOLDER)
     write_bytes(folder / "README.md", _readme(file).encode())
 
 
@@ -77,10 +79,10 @@ def _check(file: ModelFile) -> None:
 
 @torch.no_grad()
 def _weights(model: Transformer) -> dict[str, Tensor]:
-    """Return the parameters by their names there, and in their order of dimensions."""
+    """Return the parameters under their names in transformers, with its order of dimensions."""
     c = model.config
-    # No search may take padding, so its logit may be any: its row is the zero vector, from
-    # which the decoder starts.
+    # The decoder starts from padding, which must be the zero vector. As no search may choose
+    # it, this row of a tied output matrix does not matter.
     for embedding in (model.source_embedding, model.target_embedding):
         embedding.weight[PAD] = 0
     order = marian.sines_first(c.d_model)
@@ -103,13 +105,9 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
 
 
 def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
-    """Return the settings by their names there."""
+    """Return the settings under their names in config.json."""
     c = file.config.model
-    sides = {
-        "layers": c.layers,
-        "attention_heads": c.heads,
-        "ffn_dim": c.d_ff,
-    }
+    sides = {"layers": c.layers, "attention_heads": c.heads, "ffn_dim": c.d_ff}
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -134,7 +132,7 @@ def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
 
 
 def _generation(file: ModelFile) -> dict[str, Any]:
-    """Return how `generate` searches unless it is told otherwise."""
+    """Return the defaults of `generate`."""
     decode = file.config.decode
     search = {"num_beams": decode.beam, "length_penalty": decode.alpha}
     return {**search, "max_length": POSITIONS // 2, **TOKENS}
@@ -165,8 +163,8 @@ def _ids(vocabulary: Vocabulary) -> dict[str, int]:
     return {piece: i for i, piece in enumerate(vocabulary.pieces(range(len(vocabulary))))}
 
 
-class Engine:
-    """transformers at work, to compare it with ours."""
+class MarianModel:
+    """The exported model in transformers, for `verify`."""
 
     def __init__(self, folder: Path, codec: Codec) -> None:
         logging.set_verbosity_error()
@@ -178,14 +176,14 @@ class Engine:
 
     @torch.inference_mode()
     def translate(self, lines: list[str], limits: list[int]) -> list[str]:
-        """Return the greedy translations of lines, each of as many tokens as its limit."""
+        """Return the greedy translations of lines, each up to its limit of tokens."""
         greedy = GenerationConfig(num_beams=1, max_new_tokens=max(limits), **TOKENS)
         texts = []
-        for start in range(0, len(lines), LINES_AT_ONCE):
-            batch = self._inputs(lines[start : start + LINES_AT_ONCE])
+        for start in range(0, len(lines), LINES_PER_BATCH):
+            batch = self._inputs(lines[start : start + LINES_PER_BATCH])
             found = self._model.generate(**batch, generation_config=greedy)
             texts += [
-                # The first is what the decoder starts from.
+                # The first token is the one that the decoder starts from.
                 self._tokenizer.decode(ids[1 : limit + 1], skip_special_tokens=True)
                 for ids, limit in zip(found, limits[start:], strict=False)
             ]
@@ -193,7 +191,7 @@ class Engine:
 
     @torch.inference_mode()
     def log_p(self, lines: list[str], targets: list[list[int]]) -> list[list[float]]:
-        """Return the log-probability of each token of given translations, and of their end."""
+        """Return the log-probability of each token of given translations and of their EOS."""
         found = []
         for line, target in zip(lines, targets, strict=True):
             inputs = self._inputs([line])
@@ -228,7 +226,7 @@ and the settings that text was prepared with, as `aiayn import` and `aiayn prepr
 
 
 def _readme(file: ModelFile) -> str:
-    """Return what to do with the folder, with Python that does it."""
+    """Return instructions with the Python that translates."""
     imports, before, after = preparing(file.codec.settings)
     code = [
         "from transformers import MarianMTModel, MarianTokenizer",

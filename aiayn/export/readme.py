@@ -1,4 +1,4 @@
-"""What the READMEs of exported folders have in common: Python that prepares text."""
+"""The Python that prepares text, for the READMEs of exported folders."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class Preparing(NamedTuple):
 
 
 def preparing(settings: CodecSettings) -> Preparing:
-    """Return the Python that does what was done to the text before the subwords."""
+    """Return the Python for pretokenization and lower case, as the model was trained."""
     lines = Preparing([], [], [])
     if settings.pretokenize == "moses":
         lines.imports.append("from sacremoses import MosesDetokenizer, MosesTokenizer")
@@ -29,5 +29,5 @@ def preparing(settings: CodecSettings) -> Preparing:
 
 
 def packages(settings: CodecSettings, *names: str) -> str:
-    """Return what to install for that Python."""
+    """Return the packages to install for that Python."""
     return " ".join([*names, *(["sacremoses"] if settings.pretokenize == "moses" else [])])
