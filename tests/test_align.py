@@ -5,13 +5,14 @@ import pytest
 from random_models import random_model, vocabulary
 from toy import sentences
 
-from aiayn.checkpoint import find_model, load_model
+from aiayn.checkpoint import load_model
 from aiayn.data.codec import Codec
 from aiayn.data.settings import CodecSettings
 from aiayn.data.vocabulary import EOS, UNK, Vocabulary
 from aiayn.generation.align import Aligned, align, align_words, join_alignments, words_of
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translate import Translator
+from aiayn.run_folder import find_model
 
 WORDS = Codec(vocabulary("word"), vocabulary("word"), CodecSettings(subword="word"))
 

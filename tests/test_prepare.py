@@ -8,7 +8,7 @@ from random_models import random_model
 from torch import nn
 from toy import sentences, translation
 
-from aiayn.checkpoint import ModelFile, find_model, save_model
+from aiayn.checkpoint import ModelFile, save_model
 from aiayn.data.batch import pad
 from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
@@ -17,6 +17,7 @@ from aiayn.generation.prepare import Int8Linear, PackedLinear, load_models, plai
 from aiayn.generation.translate import Translator
 from aiayn.model.linear import Linear
 from aiayn.model.transformer import source_allowed
+from aiayn.run_folder import find_model
 
 CPU = torch.device("cpu")
 SOURCE_BS = pad([[5, 60, 7, 261, 1], [9, 1], [4, 4, 270, 1]])

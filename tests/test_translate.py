@@ -9,7 +9,7 @@ import torch
 from random_models import vocabulary
 from toy import sentences, tiny_config, translation
 
-from aiayn.checkpoint import build_model, find_model, load_model
+from aiayn.checkpoint import build_model, load_model
 from aiayn.data.codec import Codec
 from aiayn.data.settings import CodecSettings
 from aiayn.data.tabled import TabledVocabulary
@@ -18,6 +18,7 @@ from aiayn.errors import MemoryTooSmall
 from aiayn.generation import translate
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translate import Output, Translator, cut, windows
+from aiayn.run_folder import find_model
 
 
 @pytest.fixture(scope="module")

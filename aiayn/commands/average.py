@@ -78,7 +78,7 @@ def average(
 
 def own_files(run: Path) -> list[Path]:
     """Return the files that training itself goes on from."""
-    from aiayn.checkpoint import CHECKPOINTS
+    from aiayn.run_folder import CHECKPOINTS
 
     names = ("last.pt", "previous.pt", "best.pt")
     return [*(run / name for name in names), *(run / CHECKPOINTS).glob("*.pt")]

@@ -71,8 +71,9 @@ def export(
     if int8 and to == "huggingface":
         raise UsageError("--int8 is for ctranslate2 only", fix="leave it out")
     write, engine = _toolkit(to, int8=int8)
-    from aiayn.checkpoint import find_model, load_model
+    from aiayn.checkpoint import load_model
     from aiayn.data.atomic import write_folder
+    from aiayn.run_folder import find_model
 
     stands = (output / "config.json").is_file()
     if stands and not force:

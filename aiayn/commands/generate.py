@@ -149,12 +149,12 @@ def generate(
     output = None if output == STDOUT else output
     options = Options(**locals())
     options.check()
-    from aiayn.checkpoint import find_model
     from aiayn.device import share_cores
     from aiayn.distributed import join_process_group
     from aiayn.generation.pipeline import translate_together
     from aiayn.generation.prepare import load_models
     from aiayn.generation.translate import Translator
+    from aiayn.run_folder import find_model
 
     paths = [find_model(model) for model in models]
     with join_process_group(device) as group:

@@ -91,7 +91,8 @@ def print_yaml(preset: str | None, paths: list[Path]) -> None:
     if preset is not None:
         config = find_preset(preset)
     else:
-        from aiayn.checkpoint import find_model, load_model
+        from aiayn.checkpoint import load_model
+        from aiayn.run_folder import find_model
 
         config = load_model(find_model(paths[0])).config
     console.result(to_yaml(config, documented=True).rstrip())
@@ -137,14 +138,14 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
 
 def describe_model(path: Path) -> dict[str, Any]:
     """Return what a run has reached, and what a model file, or that of a run, is."""
-    from aiayn.checkpoint import find_model, load_model
+    from aiayn.checkpoint import load_model
     from aiayn.model.transformer import count_parameters
-    from aiayn.training.run import RunFolder
+    from aiayn.run_folder import RunFolder, find_model
     from aiayn.training.summary import summarize
 
     file_path = find_model(path)
     file = load_model(file_path)
-    last = RunFolder(path).newest() if path.is_dir() else None
+    last = RunFolder(path).latest() if path.is_dir() else None
     return {
         **(summarize(path, last) if last else {}),
         "model": str(file_path),
@@ -161,8 +162,8 @@ def describe_model(path: Path) -> dict[str, Any]:
 
 def draw(paths: list[Path]) -> str:
     """Return the curves of the one run that was named."""
+    from aiayn.run_folder import RunFolder
     from aiayn.training.curves import draw_curves
-    from aiayn.training.run import RunFolder
 
     metrics = RunFolder(paths[0]).read_metrics() if len(paths) == 1 else []
     if not metrics:

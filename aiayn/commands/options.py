@@ -26,7 +26,7 @@ def takes_options(
             run(options(**values))
 
         command.__name__, command.__doc__ = run.__name__, run.__doc__
-        command.__annotations__ = hints
+        command.__module__, command.__annotations__ = run.__module__, hints
         vars(command)["__signature__"] = inspect.Signature(
             [_parameter(field, hints[field.name]) for field in fields(options)]
         )

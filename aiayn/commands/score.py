@@ -256,9 +256,10 @@ def _score_by_model(
             f"--model wants 2 files, and {len(files)} were given",
             fix="aiayn score --model MODEL SRC TGT",
         )
-    from aiayn.checkpoint import find_model, load_model
+    from aiayn.checkpoint import load_model
     from aiayn.device import choose_device
     from aiayn.generation.force import force
+    from aiayn.run_folder import find_model
     from aiayn.scoring.perplexity import score_perplexity
 
     sources, targets = (_read(file) for file in files)

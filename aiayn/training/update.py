@@ -11,7 +11,7 @@ from aiayn.device import autocast, free_memory, is_out_of_memory, seed_dropout, 
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
 from aiayn.model.transformer import Transformer
-from aiayn.training.feed import Update
+from aiayn.training.loader import Update
 from aiayn.training.loss import Loss, project_and_compare
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import TrainState
@@ -69,7 +69,7 @@ def backward(state: TrainState, piece: Piece, dtype: torch.dtype) -> Tensor | No
     """Add the gradient of one piece and return its two losses; None if memory ran out."""
     device = state.gradients.device
     config = state.config
-    seed_dropout(device, dropout_seed(config.train.seed, state.place.step, piece.name))
+    seed_dropout(device, dropout_seed(config.train.seed, state.progress.step, piece.name))
     try:
         with autocast(device, dtype):
             loss = loss_of(state.model, piece.batch, config.optim.smoothing)
@@ -92,7 +92,7 @@ def loss_of(model: Transformer, batch: Batch, smoothing: float) -> Loss:
 
 def take_step(state: TrainState) -> None:
     """Move the weights along the gradient, with the learning rate of this step."""
-    state.place.step += 1
+    state.progress.step += 1
     for group in state.optimizer.param_groups:
         group["lr"] = current_rate(state)
     if state.scaler.is_enabled():
@@ -106,7 +106,7 @@ def current_rate(state: TrainState) -> float:
     """Return the learning rate of the step that the state is at."""
     optim, d_model = state.config.optim, state.config.model.d_model
     return learning_rate(
-        state.place.step, d_model=d_model, warmup=optim.warmup, factor=optim.factor
+        state.progress.step, d_model=d_model, warmup=optim.warmup, factor=optim.factor
     )
 
 
