@@ -2,7 +2,7 @@
 
 A model file holds weights, settings and vocabulary, so that `aiayn generate FILE` needs nothing
 else. It is a torch file of tensors and plain values, read with `weights_only=True`: opening one
-never runs code. `last.pt` is a model file with the optimiser's state on top.
+never runs code. `last.pt` is a model file with the optimizer's state on top.
 """
 
 import zipfile

@@ -160,7 +160,7 @@ class RunFolder:
             "machine": platform.machine(),
         }
         found = self._provenance()
-        # Files of aiayn 0.1 call them sittings.
+        # Earlier files call them sittings.
         sessions = found.get("sessions", found.get("sittings", []))
         assert isinstance(sessions, list)
         origin = {"data": str(data.resolve()), "data_sha256": data_sha256}

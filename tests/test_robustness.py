@@ -225,7 +225,7 @@ def test_when_the_launcher_is_killed_its_processes_save_and_leave(data, start_tw
     agent = start_two(run, *ENDLESS)
     agent.kill()
     agent.communicate()
-    # The same command waits for them to leave the folder, and goes on from what they saved.
+    # The same command waits for them to leave the folder, and resumes from what they saved.
     code, talk = train(data, run, *ENDLESS, "--time-limit", "1s")
     assert code == 75, talk
     assert "resuming after update" in talk

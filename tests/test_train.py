@@ -1,4 +1,4 @@
-"""Training a run: what stops it, what it goes on from, what it refuses and what it leaves."""
+"""Training a run: what stops it, how it resumes, what it refuses and what it leaves."""
 
 import json
 import shutil
@@ -67,7 +67,7 @@ def assert_same_weights(one, other):
 
 
 def assert_same_run(one, other):
-    """Hold two runs equal bit for bit: all weights, the optimiser, the place."""
+    """Hold two runs equal bit for bit: all weights, the optimizer, the progress."""
     for name in ("last.pt", "best.pt", "average.pt"):
         assert_same_weights(one / name, other / name)
     assert [path.name for path in list_steps(one).values()] == [
