@@ -122,8 +122,9 @@ def open_model(
     model: Path, kinds: list[str], layers: list[str], heads: list[str]
 ) -> "tuple[Path, ModelFile]":
     """Return a model file and its path, if the model has what is to be shown."""
-    from aiayn.checkpoint import find_model, load_model
+    from aiayn.checkpoint import load_model
     from aiayn.generation.attention_maps import require_choice
+    from aiayn.run_folder import find_model
 
     path = find_model(model)
     file = load_model(path)

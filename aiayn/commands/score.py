@@ -245,9 +245,10 @@ def score_parses(options: ScoreOptions, gold: Path) -> Score:
 
 def score_by_model(options: ScoreOptions, model: Path) -> Score:
     """Print log P of each line and the perplexity; return the perplexity per subword."""
-    from aiayn.checkpoint import find_model, load_model
+    from aiayn.checkpoint import load_model
     from aiayn.device import choose_device
     from aiayn.generation.score_targets import score_targets
+    from aiayn.run_folder import find_model
     from aiayn.scoring.perplexity import score_perplexity
 
     files = options.references or []
