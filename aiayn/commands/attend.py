@@ -35,44 +35,43 @@ _where = partial(typer.Option, rich_help_panel="Where to show it")
 _run = partial(typer.Option, rich_help_panel="Running")
 
 
-MODEL = "Run folder (its average, else its best model) or model file."
-SOURCE = "Sentence, in quotation marks; - is standard input."
-_target = typer.Argument(help="Its translation, or its parse.", show_default="the model's own")
-_kind = _what(
-    metavar="encoder|decoder|cross|all",
-    help="Attention within the source, within the target, or from target to source.",
-    show_default="cross; all for --html and --json",
-)
-_layer = _what(
-    metavar="N[,M]|all",
-    help="Layers, counted from 1. The paper's figures show layer 5 of 6.",
-    show_default="the last; all for --html and --json",
-)
-_head = _what(
-    metavar="N[,M]|all|mean",
-    help="Heads, counted from 1, or their mean.",
-    show_default="mean in the terminal, else all",
-)
-TOKEN = "Draw the attention of this word only, as figure 3 of the paper does."
-HTML = "Write a page to explore in a browser; it needs no network."
-SVG = "Draw a figure for a paper."
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttendOptions:
     """The command line of `aiayn attend`."""
 
-    model: Annotated[Path, typer.Argument(help=MODEL)]
-    source: Annotated[str, typer.Argument(help=SOURCE)]
-    target: Annotated[str | None, _target] = None
-    kind: Annotated[list[str] | None, _kind] = None
-    layer: Annotated[list[str] | None, _layer] = None
-    head: Annotated[list[str] | None, _head] = None
-    token: Annotated[str | None, _what(metavar="WORD", help=TOKEN)] = None
-    html: Annotated[Path | None, _where(metavar="FILE", help=HTML)] = None
-    svg: Annotated[Path | None, _where(metavar="FILE", help=SVG)] = None
-    as_json: Annotated[bool, _where("--json", help="Print the numbers for machines.")] = False
-    device: Annotated[str, _run(help="auto, cpu, cuda or mps.")] = "auto"
+    model: Annotated[Path, typer.Argument()]
+    """Run folder (its average, else its best model) or model file."""
+    source: Annotated[str, typer.Argument()]
+    """Sentence, in quotation marks; - is standard input."""
+    target: Annotated[str | None, typer.Argument(show_default="the model's own")] = None
+    """Its translation, or its parse."""
+    kind: Annotated[
+        list[str] | None,
+        _what(
+            metavar="encoder|decoder|cross|all", show_default="cross; all for --html and --json"
+        ),
+    ] = None
+    """Attention within the source, within the target, or from target to source."""
+    layer: Annotated[
+        list[str] | None,
+        _what(metavar="N[,M]|all", show_default="the last; all for --html and --json"),
+    ] = None
+    """Layers, counted from 1. The paper's figures show layer 5 of 6."""
+    head: Annotated[
+        list[str] | None,
+        _what(metavar="N[,M]|all|mean", show_default="mean in the terminal, else all"),
+    ] = None
+    """Heads, counted from 1, or their mean."""
+    token: Annotated[str | None, _what(metavar="WORD")] = None
+    """Draw the attention of this word only, as figure 3 of the paper does."""
+    html: Annotated[Path | None, _where(metavar="FILE")] = None
+    """Write a page to explore in a browser; it needs no network."""
+    svg: Annotated[Path | None, _where(metavar="FILE")] = None
+    """Draw a figure for a paper."""
+    as_json: Annotated[bool, _where("--json")] = False
+    """Print the numbers for machines."""
+    device: Annotated[str, _run()] = "auto"
+    """auto, cpu, cuda or mps."""
 
 
 @takes_options(AttendOptions)

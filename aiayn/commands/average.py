@@ -28,25 +28,16 @@ _which = partial(typer.Option, rich_help_panel="Which checkpoints")
 class AverageOptions:
     """The options of `aiayn average`."""
 
-    run: Annotated[Path, typer.Argument(help="Run folder that `aiayn train` wrote.")]
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
-    ]
-    last: Annotated[
-        int | None,
-        _which(
-            min=1,
-            help="Checkpoints to average, newest first. The paper: 5 for base, 20 for big.",
-            show_default=str(LAST),
-        ),
-    ] = None
-    best: Annotated[
-        int | None, _which(min=1, help="Average the checkpoints that validated best instead.")
-    ] = None
-    steps: Annotated[
-        str | None,
-        _which(metavar="A,B,C", help="Average the checkpoints after these updates instead."),
-    ] = None
+    run: Annotated[Path, typer.Argument()]
+    """Run folder that `aiayn train` wrote."""
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE")]
+    """Model file to write."""
+    last: Annotated[int | None, _which(min=1, show_default=str(LAST))] = None
+    """Checkpoints to average, newest first. The paper: 5 for base, 20 for big."""
+    best: Annotated[int | None, _which(min=1)] = None
+    """Average the checkpoints that validated best instead."""
+    steps: Annotated[str | None, _which(metavar="A,B,C")] = None
+    """Average the checkpoints after these updates instead."""
 
 
 @takes_options(AverageOptions)

@@ -26,37 +26,21 @@ _preset = partial(typer.Option, rich_help_panel="A preset of the paper")
 class InfoOptions:
     """The options of `aiayn info`."""
 
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Data folders, run folders and model files.", metavar="[PATH]..."),
-    ] = None
-    preset: Annotated[str | None, _preset(help="tiny, base, big, table3-A1 and so on.")] = None
-    vocab_size: Annotated[
-        str,
-        _preset(
-            metavar="N[,M]",
-            help="Entries of the shared vocabulary, or of the source's and the target's.",
-        ),
-    ] = "37000"
-    yaml: Annotated[
-        bool,
-        _preset(
-            "--yaml",
-            help="Only the settings, each with its meaning, as a file for --config; of a run"
-            " or a model, too.",
-        ),
-    ] = False
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check every checksum of a data folder.")
-    ] = False
-    svg: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the loss, BLEU and learning rate of a run into FILE; -: stdout.",
-        ),
-    ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None
+    """Data folders, run folders and model files."""
+    preset: Annotated[str | None, _preset()] = None
+    """tiny, base, big, table3-A1 and so on."""
+    vocab_size: Annotated[str, _preset(metavar="N[,M]")] = "37000"
+    """Entries of the shared vocabulary, or of the source's and the target's."""
+    yaml: Annotated[bool, _preset("--yaml")] = False
+    """Only the settings, each with its meaning, as a file for --config; of a run or a model,
+    too."""
+    verify: Annotated[bool, typer.Option("--verify")] = False
+    """Check every checksum of a data folder."""
+    svg: Annotated[Path | None, typer.Option(metavar="FILE")] = None
+    """Draw the loss, BLEU and learning rate of a run into FILE; -: stdout."""
+    as_json: Annotated[bool, typer.Option("--json")] = False
+    """Print JSON for machines."""
 
 
 @takes_options(InfoOptions)

@@ -23,7 +23,6 @@ EXAMPLES = (
     "aiayn score --trees gold.mrg -i parsed.mrg --json",
 )
 
-# Each option is declared in ScoreOptions; what does not fit on its line stands here before it.
 _text = partial(typer.Option, show_default=False, rich_help_panel="Text")
 _number = partial(typer.Option, show_default=False, rich_help_panel="Numbers")
 _paper = partial(typer.Option, show_default=False, rich_help_panel="The paper's number")
@@ -31,76 +30,64 @@ _trees = partial(typer.Option, show_default=False, rich_help_panel="Trees")
 _model = partial(typer.Option, show_default=False, rich_help_panel="A model's perplexity")
 
 
-REFERENCES = "Reference translations, a line for each of HYP; several files for several."
-HYPOTHESIS = "What to score, as raw text."
-TEST_SET = (
-    "In place of REF, a test set by sacreBLEU's name. The paper's newstest2014 is wmt14/full"
-    " (3,003 lines); wmt14 is the filtered one (2,737)."
-)
-LANGUAGES = "Language pair, such as en-de: chooses the side of the test set and tokenizers."
-METRICS = "What sacreBLEU computes; may be given several times."
-CI = "Add a mean and its 95% interval over 1,000 bootstrap resamples."
-OTHER = (
-    "Another system's output: add its score, and p of a paired bootstrap test. Below 0.05, the"
-    " difference is hardly chance."
-)
-BY_LENGTH = "Add a table of scores by the number of words in the first reference."
-EXPECT = (
-    "Exit with 6 unless the main score lies in this band: paper-BLEU with --paper, F1 with"
-    " --trees, else the first -m."
-)
-PAPER = (
-    "Add paper-BLEU, computed as the paper's 27.3 and 28.4 were: Moses tokens, hyphens split,"
-    " multi-bleu.perl. On newstest2014 it lies 0.7 to 1.5 above BLEU. The text is taken for"
-    " German unless -l says otherwise."
-)
-COMPOUND = "Split hyphenated words around ##AT##-##AT##."
-PRETOKENIZED = "HYP and REF are Moses tokens already; take them as they are."
-TREES = (
-    "Score HYP, a bracketed tree on each line, against these trees as EVALB does. They may be"
-    " over several lines, as the Penn Treebank ships."
-)
-PARAMETERS = "EVALB's parameter file; COLLINS.prm is built in."
-MODEL = (
-    "How probable a model finds given translations: log P of each line of TGT, given SRC; then"
-    " the perplexity, on standard error; --json has both. The two files stand in place of REF."
-)
-TOKENS = "With --model: log P of each subword."
-DEVICE = "With --model: auto, cpu, cuda or mps."
-
-_references = typer.Argument(metavar="[REF]...", help=REFERENCES, show_default=False)
-_hypothesis = _text("-i", "--input", metavar="HYP", help=HYPOTHESIS, show_default="stdin")
-_metrics = _number("-m", "--metric", help=METRICS, show_default="bleu")
-_compound = _paper("--compound/--no-compound", help=COMPOUND, show_default="for German")
-_parameters = _trees(
-    "--evalb-params", metavar="FILE.prm", help=PARAMETERS, show_default="COLLINS.prm"
-)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoreOptions:
     """The command line of `aiayn score`."""
 
-    references: Annotated[list[Path] | None, _references] = None
-    hypothesis: Annotated[Path, _hypothesis] = STDIN
-    test_set: Annotated[str, _text("-t", "--test-set", metavar="NAME", help=TEST_SET)] = ""
-    languages: Annotated[str, _text("-l", "--languages", metavar="SRC-TGT", help=LANGUAGES)] = (
-        ""
+    references: Annotated[
+        list[Path] | None, typer.Argument(metavar="[REF]...", show_default=False)
+    ] = None
+    """Reference translations, a line for each of HYP; several files for several."""
+    hypothesis: Annotated[Path, _text("-i", "--input", metavar="HYP", show_default="stdin")] = (
+        STDIN
     )
-    metrics: Annotated[list[MetricName] | None, _metrics] = None
-    ci: Annotated[bool, _number("--ci", help=CI)] = False
-    vs: Annotated[Path | None, _number("--vs", metavar="OTHER_HYP", help=OTHER)] = None
-    by_length: Annotated[bool, _number("--by-length", help=BY_LENGTH)] = False
-    expect: Annotated[str, _number("--expect", metavar="27.3+-0.5", help=EXPECT)] = ""
-    as_json: Annotated[bool, _number("--json", help="Write unrounded numbers as JSON.")] = False
-    paper: Annotated[bool, _paper("--paper", help=PAPER)] = False
-    compound: Annotated[bool | None, _compound] = None
-    pretokenized: Annotated[bool, _paper("--pretokenized", help=PRETOKENIZED)] = False
-    trees: Annotated[Path | None, _trees("--trees", metavar="GOLD.mrg", help=TREES)] = None
-    evalb_params: Annotated[Path | None, _parameters] = None
-    model: Annotated[Path | None, _model("--model", metavar="MODEL SRC TGT", help=MODEL)] = None
-    tokens: Annotated[bool, _model("--tokens", help=TOKENS)] = False
-    device: Annotated[str, _model("--device", help=DEVICE, show_default="auto")] = "auto"
+    """What to score, as raw text."""
+    test_set: Annotated[str, _text("-t", "--test-set", metavar="NAME")] = ""
+    """In place of REF, a test set by sacreBLEU's name. The paper's newstest2014 is
+    wmt14/full (3,003 lines); wmt14 is the filtered one (2,737)."""
+    languages: Annotated[str, _text("-l", "--languages", metavar="SRC-TGT")] = ""
+    """Language pair, such as en-de: chooses the side of the test set and tokenizers."""
+    metrics: Annotated[
+        list[MetricName] | None, _number("-m", "--metric", show_default="bleu")
+    ] = None
+    """What sacreBLEU computes; may be given several times."""
+    ci: Annotated[bool, _number("--ci")] = False
+    """Add a mean and its 95% interval over 1,000 bootstrap resamples."""
+    vs: Annotated[Path | None, _number("--vs", metavar="OTHER_HYP")] = None
+    """Another system's output: add its score, and p of a paired bootstrap test. Below 0.05,
+    the difference is hardly chance."""
+    by_length: Annotated[bool, _number("--by-length")] = False
+    """Add a table of scores by the number of words in the first reference."""
+    expect: Annotated[str, _number("--expect", metavar="27.3+-0.5")] = ""
+    """Exit with 6 unless the main score lies in this band: paper-BLEU with --paper, F1 with
+    --trees, else the first -m."""
+    as_json: Annotated[bool, _number("--json")] = False
+    """Write unrounded numbers as JSON."""
+    paper: Annotated[bool, _paper("--paper")] = False
+    """Add paper-BLEU, computed as the paper's 27.3 and 28.4 were: Moses tokens, hyphens
+    split, multi-bleu.perl. On newstest2014 it lies 0.7 to 1.5 above BLEU. The text is
+    taken for German unless -l says otherwise."""
+    compound: Annotated[
+        bool | None, _paper("--compound/--no-compound", show_default="for German")
+    ] = None
+    """Split hyphenated words around ##AT##-##AT##."""
+    pretokenized: Annotated[bool, _paper("--pretokenized")] = False
+    """HYP and REF are Moses tokens already; take them as they are."""
+    trees: Annotated[Path | None, _trees("--trees", metavar="GOLD.mrg")] = None
+    """Score HYP, a bracketed tree on each line, against these trees as EVALB does. They may
+    be over several lines, as the Penn Treebank ships."""
+    evalb_params: Annotated[
+        Path | None, _trees(metavar="FILE.prm", show_default="COLLINS.prm")
+    ] = None
+    """EVALB's parameter file; COLLINS.prm is built in."""
+    model: Annotated[Path | None, _model("--model", metavar="MODEL SRC TGT")] = None
+    """How probable a model finds given translations: log P of each line of TGT, given SRC;
+    then the perplexity, on standard error; --json has both. The two files stand in place
+    of REF."""
+    tokens: Annotated[bool, _model("--tokens")] = False
+    """With --model: log P of each subword."""
+    device: Annotated[str, _model("--device", show_default="auto")] = "auto"
+    """With --model: auto, cpu, cuda or mps."""
 
 
 @takes_options(ScoreOptions)

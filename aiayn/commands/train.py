@@ -14,7 +14,6 @@ from aiayn.commands.options import takes_options
 from aiayn.config import Config, Precision, parse_interval
 from aiayn.config_file import apply_overrides, read_yaml
 from aiayn.errors import UsageError
-from aiayn.presets import PRESETS
 from aiayn.presets import preset as find_preset
 
 if TYPE_CHECKING:
@@ -51,92 +50,51 @@ _checkpoints = partial(
 class TrainOptions:
     """The options of `aiayn train`."""
 
-    data: Annotated[
-        Path, typer.Argument(help="Data folder that `aiayn preprocess` wrote.", metavar="DATA")
-    ]
-    settings: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Settings on top of preset and file, such as optim.warmup=8000."
-            " `aiayn info --preset base --yaml` explains all.",
-            metavar="[SECTION.KEY=VALUE]...",
-        ),
-    ] = None
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="RUN", help="Run folder; the same command resumes it."
-        ),
-    ]
-
-    preset: Annotated[str, _setting(help=f"Settings to start from: {', '.join(PRESETS)}.")] = (
-        "base"
-    )
-    config: Annotated[
-        Path | None, _setting(metavar="FILE.yaml", help="Settings on top of the preset.")
-    ] = None
-    steps: Annotated[int | None, _setting(help="Total updates.", show_default=FROM_PRESET)] = (
+    data: Annotated[Path, typer.Argument(metavar="DATA")]
+    """Data folder that `aiayn preprocess` wrote."""
+    settings: Annotated[list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...")] = (
         None
     )
-    seed: Annotated[
-        int | None,
-        _setting(help="Seeds weights, order and dropout.", show_default=FROM_PRESET),
-    ] = None
-    init_from: Annotated[
-        Path | None,
-        _setting(metavar="MODEL", help="Initial weights: a run folder or a model file."),
-    ] = None
+    """Settings on top of preset and file, such as optim.warmup=8000. `aiayn info --preset
+    base --yaml` explains all."""
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="RUN")]
+    """Run folder; the same command resumes it."""
 
-    device: Annotated[str, _running(help="auto, cpu, cuda or mps.")] = "auto"
-    precision: Annotated[
-        Precision | None,
-        _running(
-            help="Type of matrix products; auto: bfloat16 on a GPU that has it, else float32.",
-            show_default=FROM_PRESET,
-        ),
-    ] = None
-    compile: Annotated[
-        bool | None,
-        _running(help="Compile the network with torch.compile.", show_default=FROM_PRESET),
-    ] = None
-    nproc: Annotated[
-        int, _running(min=1, help="Processes on this machine, started as torchrun does.")
-    ] = 1
-    time_limit: Annotated[
-        str | None,
-        _running(
-            metavar="11h30m", help="Stop after this time with everything saved (exit code 75)."
-        ),
-    ] = None
-    dry_run: Annotated[
-        bool,
-        _running(
-            "--dry-run", help="Only estimate parameters, batches, memory, disk, operations."
-        ),
-    ] = False
+    preset: Annotated[str, _setting()] = "base"
+    """Settings to start from: tiny, base, big, big-en-fr, table3-A1 to table3-E, or parsing."""
+    config: Annotated[Path | None, _setting(metavar="FILE.yaml")] = None
+    """Settings on top of the preset."""
+    steps: Annotated[int | None, _setting(show_default=FROM_PRESET)] = None
+    """Total updates."""
+    seed: Annotated[int | None, _setting(show_default=FROM_PRESET)] = None
+    """Seeds weights, order and dropout."""
+    init_from: Annotated[Path | None, _setting(metavar="MODEL")] = None
+    """Initial weights: a run folder or a model file."""
 
-    save_every: Annotated[
-        str | None,
-        _checkpoints(metavar="10m|1000", help="Time or updates between checkpoints."),
-    ] = None
-    keep: Annotated[
-        str | None,
-        _checkpoints(metavar="last=20,best=1", help="Checkpoints that stay on disk."),
-    ] = None
-    average: Annotated[
-        int | None,
-        _checkpoints(help="Checkpoints averaged into average.pt at the end; 1: none."),
-    ] = None
-    valid_every: Annotated[
-        int | None, _checkpoints(help="Updates between validations; 0: only at the end.")
-    ] = None
-    patience: Annotated[
-        int | None,
-        _checkpoints(
-            help="Stop after this many validations without a better score, or a lower loss at"
-            " the same score; 0: never."
-        ),
-    ] = None
+    device: Annotated[str, _running()] = "auto"
+    """auto, cpu, cuda or mps."""
+    precision: Annotated[Precision | None, _running(show_default=FROM_PRESET)] = None
+    """Type of matrix products; auto: bfloat16 on a GPU that has it, else float32."""
+    compile: Annotated[bool | None, _running(show_default=FROM_PRESET)] = None
+    """Compile the network with torch.compile."""
+    nproc: Annotated[int, _running(min=1)] = 1
+    """Processes on this machine, started as torchrun does."""
+    time_limit: Annotated[str | None, _running(metavar="11h30m")] = None
+    """Stop after this time with everything saved (exit code 75)."""
+    dry_run: Annotated[bool, _running("--dry-run")] = False
+    """Only estimate parameters, batches, memory, disk, operations."""
+
+    save_every: Annotated[str | None, _checkpoints(metavar="10m|1000")] = None
+    """Time or updates between checkpoints."""
+    keep: Annotated[str | None, _checkpoints(metavar="last=20,best=1")] = None
+    """Checkpoints that stay on disk."""
+    average: Annotated[int | None, _checkpoints()] = None
+    """Checkpoints averaged into average.pt at the end; 1: none."""
+    valid_every: Annotated[int | None, _checkpoints()] = None
+    """Updates between validations; 0: only at the end."""
+    patience: Annotated[int | None, _checkpoints()] = None
+    """Stop after this many validations without a better score, or a lower loss at the same
+    score; 0: never."""
 
 
 @takes_options(TrainOptions)
