@@ -21,6 +21,8 @@ from aiayn.presets import BASE
 RECIPES = Path(__file__).parents[1] / "recipes"
 RUNS = sorted(RECIPES.glob("*/run.sh"))
 SCRIPTS = [*RUNS, *sorted(RECIPES.glob("*.sh"))]
+SECONDS = 300
+"""Limit of every wait for a process."""
 PAPER_TABLE_3 = {
     # row: perplexity, BLEU, millions of parameters where the paper prints them
     "base": (4.92, 25.8, 65),
@@ -68,6 +70,7 @@ def bash(folder: Path, *command: object, **more: str) -> subprocess.CompletedPro
         env=environment(**more),
         capture_output=True,
         text=True,
+        timeout=SECONDS,
     )
 
 
@@ -198,7 +201,7 @@ def test_a_killed_recipe_goes_on_where_it_was(tmp_path: Path) -> None:
     while not (work / "text/train.de").exists() and first.poll() is None:
         time.sleep(0.02)
     os.killpg(first.pid, signal.SIGKILL)
-    assert first.wait() == -signal.SIGKILL
+    assert first.wait(SECONDS) == -signal.SIGKILL
     assert not (work / "data/manifest.json").exists()
     second = bash(tmp_path, *command, SCALE="rehearsal")
     assert second.returncode == 0
@@ -255,6 +258,7 @@ def test_trees_of_the_rehearsal_can_be_read(tmp_path: Path) -> None:
         [sys.executable, str(RECIPES / "table4_parsing/make_trees.py"), "50", "1"],
         capture_output=True,
         check=True,
+        timeout=SECONDS,
     )
     (tmp_path / "trees.mrg").write_bytes(made.stdout)
     assert len(list(read_trees(tmp_path / "trees.mrg"))) == 50
@@ -326,6 +330,7 @@ def test_table_3_sets_rows_beside_the_papers(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
+        timeout=SECONDS,
         check=True,
     )
     wanted = "| base | 4.90 | 4.92 | 25.5 | 25.9 | 25.8 | 63.1 | 65 | inside |"
