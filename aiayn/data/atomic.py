@@ -29,12 +29,14 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
     try:
         with temporary.open("wb") as file:
             yield file
+            # The content before the rename: else a power cut could leave an empty file.
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     temporary.replace(path)
+    # The rename is an entry of the folder, which has to reach the disk as well.
     sync(path.parent)
 
 
@@ -103,7 +105,7 @@ def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     if path.is_dir() and any(path.iterdir()) and not replace:
         raise UsageError(f"{path} is not empty", fix="choose another folder with -o")
     temporary = path.with_name(path.name + TEMPORARY)
-    shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
     temporary.mkdir()
     try:
         yield temporary
@@ -113,6 +115,7 @@ def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
         shutil.rmtree(temporary)
         raise
     if path.is_dir():
+        # A rename cannot replace a folder that holds something.
         shutil.rmtree(path)
     temporary.replace(path)
     sync(path.parent)

@@ -112,7 +112,9 @@ class Encoder:
         # Lengths alternate: source, target, source, target.
         counts.source.tokens = int(lengths[0::2].sum())
         counts.target.tokens = int(lengths[1::2].sum())
+        # The ids of marks and bytes come first and are rare, so only a few are looked at.
         rare = np.flatnonzero((flat < BYTES.stop) & (flat != EOS))
+        # The sentence of a token is the first that ends after it; odd sentences are targets.
         sides = np.searchsorted(np.cumsum(lengths), rare, side="right") % 2
         vocabularies = self.codec.source, self.codec.target
         for side, count in enumerate((counts.source, counts.target)):
@@ -154,6 +156,7 @@ def _tally(codes: NDArray[np.uint8]) -> dict[str, int]:
 
 def _words(text: str, lines: Sequence[str], dropped: Sequence[int]) -> int:
     """Return how many words the kept lines have, by their spaces."""
+    # Over the whole text at once this is far faster than splitting every line.
     return text.count(" ") + len(lines) - sum(lines[i].count(" ") + 1 for i in dropped)
 
 

@@ -38,6 +38,7 @@ def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
             fix="export a model with model.attention_window=0",
         )
     spec = _specification(file.build(), file.codec)
+    # Raises if a weight was not set.
     spec.validate()
     spec.optimize(quantization="int8" if int8 else None)
     spec.save(str(folder))
@@ -98,6 +99,7 @@ def _set_input(
 ) -> None:
     table.weight = _without_padding(embedding.weight.detach())
     spec.scale_embeddings = embedding.scale
+    # As a table, whichever kind of positions it is.
     spec.position_encodings.encodings = positions(0, positions.limit or POSITIONS).detach()
 
 
@@ -130,6 +132,7 @@ def _set_attention(
             linear_spec.bias = torch.cat(biases)
     _set_linear(spec.linear[-1], own.w_o)
     spec.linear[-1].weight = _widen(own.w_o.weight.T, own.heads, width).T.contiguous()
+    # By our d_k, not by the width with zeros.
     spec.queries_scale = d_k**-0.5
     _set_norm(spec.layer_norm, add)
 

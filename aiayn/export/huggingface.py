@@ -91,8 +91,10 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
         for name, weight in model.state_dict().items()
     }
     bias = found.get(OUTPUT_BIAS, torch.zeros(model.output.out_features)).clone()
+    # A MarianMTModel always has a bias on the logits; it keeps padding from being chosen.
     bias[PAD] = NEVER
     found[OUTPUT_BIAS] = bias[None]
+    # Its projections always have a bias.
     if not c.attention_bias:
         projections = [name.removesuffix("weight") for name in found if "_proj." in name]
         found |= {f"{name}bias": torch.zeros(c.d_model) for name in projections}
