@@ -1,11 +1,10 @@
-"""Run folders and model files on disk.
+"""Model files on disk.
 
 A model file holds weights, settings and vocabulary, so that `aiayn generate FILE` needs nothing
 else. It is a torch file of tensors and plain values, read with `weights_only=True`: opening one
-never runs code. `last.pt` is a model file with the optimiser's state on top.
+never runs code. `last.pt` is a model file with the optimizer's state on top.
 """
 
-import re
 import zipfile
 import zlib
 from dataclasses import dataclass, field
@@ -26,10 +25,6 @@ from aiayn.model.transformer import Transformer
 FORMAT = "aiayn model"
 VERSION = 1
 """Raised when a file that is written cannot be read by an earlier version."""
-
-CHECKPOINTS = "checkpoints"
-BY_DEFAULT = ("average.pt", "best.pt", "last.pt")
-"""Which file of a run folder stands for the run: the first that is there and not outdated."""
 
 UNREADABLE = (
     zipfile.BadZipFile,
@@ -158,49 +153,3 @@ def _read(path: Path) -> Any:
     except UNREADABLE:
         pass
     raise DataError(f"{path} is damaged or is not a model file", fix=ANOTHER_CHECKPOINT)
-
-
-def find_model(path: Path) -> Path:
-    """Return the model file that a path stands for: itself, or the best of a run folder."""
-    if not path.is_dir():
-        return path
-    for name in BY_DEFAULT:
-        if (path / name).exists() and (name != "average.pt" or has_current_average(path)):
-            return path / name
-    foreign = (path / "config.json").exists()
-    raise UsageError(
-        f"{path} holds no model: none of {', '.join(BY_DEFAULT)} is there",
-        fix="it looks like a model of another toolkit: aiayn import reads those of transformers"
-        if foreign
-        else "give the folder that `aiayn train -o` wrote, or a model file",
-    )
-
-
-def has_current_average(run: Path) -> bool:
-    """Tell whether the average of a run is not one of fewer updates than it has by now."""
-    average, last = run / "average.pt", run / "last.pt"
-    if not (average.exists() and last.exists()):
-        return average.exists()
-    if average.stat().st_mtime_ns >= last.stat().st_mtime_ns:
-        return True
-    # A copy of a folder may have other times.
-    try:
-        steps = [
-            torch.load(path, map_location="cpu", weights_only=True, mmap=True)["step"]
-            for path in (average, last)
-        ]
-    except (*UNREADABLE, KeyError, TypeError):
-        return False
-    return bool(steps[0] == steps[1])
-
-
-def step_path(run: Path, step: int) -> Path:
-    """Return where the weights after an update are kept."""
-    return run / CHECKPOINTS / f"step-{step:08}.pt"
-
-
-def list_steps(run: Path) -> dict[int, Path]:
-    """Return the checkpoints of a run by update, in order."""
-    found = (run / CHECKPOINTS).glob("step-*.pt")
-    named = ((re.fullmatch(r"step-(\d+)\.pt", path.name), path) for path in found)
-    return dict(sorted((int(match[1]), path) for match, path in named if match))

@@ -5,13 +5,14 @@ import pytest
 from random_models import random_model, vocabulary
 from toy import sentences
 
-from aiayn.checkpoint import find_model, load_model
+from aiayn.checkpoint import load_model
 from aiayn.data.codec import Codec
 from aiayn.data.settings import CodecSettings
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.generation.alignment import Aligned, align, align_words, join_alignments, words_of
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translator import Translator
+from aiayn.run_folder import find_model
 from aiayn.special_ids import EOS, UNK
 
 WORDS = Codec(vocabulary("word"), vocabulary("word"), CodecSettings(subword="word"))

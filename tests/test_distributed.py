@@ -11,8 +11,9 @@ import pytest
 import torch
 from toy import TINY, tiny_config
 
-from aiayn.checkpoint import list_steps, load_model
+from aiayn.checkpoint import load_model
 from aiayn.commands.train import run_training
+from aiayn.run_folder import list_steps
 
 TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "aiayn")
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)

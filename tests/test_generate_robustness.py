@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from toy import sentences
 
-from aiayn.checkpoint import find_model, load_model
+from aiayn.checkpoint import load_model
 from aiayn.generation.translator import Translator
+from aiayn.run_folder import find_model
 
 LINES = sentences(40, seed=61)
 # What is done is noted after every line, so that the test need not wait.

@@ -8,7 +8,7 @@ from random_models import random_model
 from torch import nn
 from toy import sentences, translation
 
-from aiayn.checkpoint import ModelFile, find_model, save_model
+from aiayn.checkpoint import ModelFile, save_model
 from aiayn.data.batch import pad
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
@@ -16,6 +16,7 @@ from aiayn.generation.prepare import Int8Linear, PackedLinear, load_models, plai
 from aiayn.generation.translator import Translator
 from aiayn.kernels.linear import Linear
 from aiayn.model.transformer import is_token
+from aiayn.run_folder import find_model
 from aiayn.special_ids import PAD
 
 CPU = torch.device("cpu")

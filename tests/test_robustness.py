@@ -174,7 +174,7 @@ def test_a_worker_that_is_killed_comes_back_and_the_run_is_the_same(data, two_no
     os.kill(second, signal.SIGKILL)
     talk = said_by(agent)
     assert agent.returncode == 0, talk
-    assert "going on after update" in talk
+    assert "resuming after update" in talk
     assert_same_run(run, two_nodes)
 
 
@@ -230,10 +230,10 @@ def test_when_the_launcher_is_killed_its_processes_save_and_leave(data, start_tw
     agent = start_two(run, *ENDLESS)
     agent.kill()
     agent.communicate()
-    # The same command waits for them to leave the folder, and goes on from what they saved.
+    # The same command waits for them to leave the folder, and resumes from what they saved.
     code, talk = train(data, run, *ENDLESS, "--time-limit", "1s")
     assert code == 75, talk
-    assert "going on after update" in talk
+    assert "resuming after update" in talk
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers by /proc")
@@ -384,5 +384,5 @@ def test_a_full_disk_ends_a_run_which_goes_on_when_there_is_room(data, tmp_path,
     assert "ended with 2" in done.stdout, first
     assert "fix: free some space" in first
     assert "Traceback" not in first
-    assert "going on after update" in second
+    assert "resuming after update" in second
     assert_same_weights_and_place(kept / "run", undisturbed)

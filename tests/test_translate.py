@@ -9,7 +9,7 @@ import torch
 from random_models import vocabulary
 from toy import sentences, tiny_config, translation
 
-from aiayn.checkpoint import build_model, find_model, load_model
+from aiayn.checkpoint import build_model, load_model
 from aiayn.data.codec import Codec
 from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import CodecSettings
@@ -17,6 +17,7 @@ from aiayn.errors import MemoryTooSmall
 from aiayn.generation import translate
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translator import Output, Translator, cut, windows
+from aiayn.run_folder import find_model
 from aiayn.special_ids import EOS
 
 

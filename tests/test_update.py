@@ -9,7 +9,7 @@ from toy import make_data, threads, tiny_config
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
 from aiayn.kernels.linear import ONEDNN_IS_FAST
-from aiayn.training.feed import prepared_ahead, updates_from
+from aiayn.training.loader import prefetched, updates_from
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import fresh_state
 from aiayn.training.update import Piece, add_gradients, dropout_seed, run_update
@@ -92,7 +92,7 @@ def test_a_step_is_adams_with_the_learning_rate_of_its_number(make_state, corpus
         large = new.grad.abs() > 1e-6
         step = -rate * new.grad.sign()
         torch.testing.assert_close((new - old)[large], step[large], rtol=1e-2, atol=1e-7)
-    assert state.place.step == 1
+    assert state.progress.step == 1
 
 
 @pytest.mark.parametrize("rows", [1, 3, 12])
@@ -199,7 +199,7 @@ def test_every_micro_batch_of_every_update_drops_something_else(make_state, corp
     ((_, batch), *_) = first_update(corpus, state.config).micro
     found = []
     for step, name in ((0, "0"), (0, "1"), (1, "0"), (0, "0")):
-        state.place.step = step
+        state.progress.step = step
         add_gradients(state, [Piece(name, batch)], F32)
         found.append(state.gradients.total.clone())
     assert torch.equal(found[0], found[3])
@@ -219,7 +219,7 @@ def test_dropout_does_not_depend_on_what_was_drawn_before(make_state, corpus):
 def test_updates_go_on_from_any_place(corpus):
     batch = tiny_config().batch
     run = list(islice(updates_from(corpus, batch, ALONE, seed=1, epoch=0, number=0), 12))
-    place = run[6].next_place
+    place = run[6].next_position
     again = next(updates_from(corpus, batch, ALONE, seed=1, epoch=place[0], number=place[1]))
     assert (again.epoch, again.number) == place == (run[7].epoch, run[7].number)
     assert torch.equal(again.micro[0][1].source_BS, run[7].micro[0][1].source_BS)
@@ -230,7 +230,7 @@ def test_an_epoch_follows_the_one_before(corpus):
     updates = updates_from(corpus, batch, ALONE, seed=1, epoch=0, number=0)
     first = next(updates)
     rest = list(islice(updates, first.updates_in_epoch))
-    assert rest[-2].next_place == (1, 0)
+    assert rest[-2].next_position == (1, 0)
     assert (rest[-1].epoch, rest[-1].number) == (1, 0)
     tokens = sum(update.target_tokens for update in [first, *rest[:-1]])
     assert tokens == corpus.target_lengths.sum()
@@ -248,8 +248,8 @@ def test_an_update_counts_the_tokens_of_all_processes(corpus):
     assert min(own) > 0
 
 
-def test_what_is_prepared_ahead_comes_in_order():
-    assert list(islice(prepared_ahead(iter(range(10**9))), 20)) == list(range(20))
+def test_what_is_prefetched_comes_in_order():
+    assert list(islice(prefetched(iter(range(10**9))), 20)) == list(range(20))
 
 
 def test_what_goes_wrong_ahead_is_raised_in_its_place():
@@ -257,7 +257,7 @@ def test_what_goes_wrong_ahead_is_raised_in_its_place():
         yield 1
         raise ValueError("unreadable")
 
-    items = prepared_ahead(broken())
+    items = prefetched(broken())
     assert next(items) == 1
     with pytest.raises(ValueError, match="unreadable"):
         next(items)

@@ -74,8 +74,9 @@ def export(options: ExportOptions) -> None:
     if options.int8 and options.to == "huggingface":
         raise UsageError("--int8 is for ctranslate2 only", fix="leave it out")
     write, load = _toolkit(options.to, int8=options.int8)
-    from aiayn.checkpoint import find_model, load_model
+    from aiayn.checkpoint import load_model
     from aiayn.data.atomic import write_folder
+    from aiayn.run_folder import find_model
 
     exists = (output / "config.json").is_file()
     if exists and not options.force:

@@ -178,12 +178,12 @@ def generate(options: GenerateOptions) -> None:
     torchrun the processes share the input.
     """
     options.check()
-    from aiayn.checkpoint import find_model
     from aiayn.device import share_cores
     from aiayn.distributed import join_process_group
     from aiayn.generation.prepare import load_models
     from aiayn.generation.streaming import translate_lines
     from aiayn.generation.translator import Translator
+    from aiayn.run_folder import find_model
 
     paths = [find_model(model) for model in options.models]
     with join_process_group(options.device) as group:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +16,6 @@ from aiayn.errors import UsageError
 from aiayn.scoring.score import MetricName, Score, aligned, parse_band, require_same_count
 
 if TYPE_CHECKING:
-    from aiayn.generation.score_targets import ScoredTarget
     from aiayn.scoring.bleu import LengthBucket
 
 EXAMPLES = (
@@ -23,6 +23,7 @@ EXAMPLES = (
     "aiayn score --trees gold.mrg -i parsed.mrg --json",
 )
 
+# Each option is declared in ScoreOptions; what does not fit on its line stands here before it.
 _text = partial(typer.Option, show_default=False, rich_help_panel="Text")
 _number = partial(typer.Option, show_default=False, rich_help_panel="Numbers")
 _paper = partial(typer.Option, show_default=False, rich_help_panel="The paper's number")
@@ -117,36 +118,31 @@ def score(options: ScoreOptions) -> None:
         band.check(main)
 
 
-def refuse_combinations(options: ScoreOptions) -> None:
+def refuse_combinations(given: ScoreOptions) -> None:
     """Raise a UsageError for options that belong to different kinds of scoring."""
-    text = {"-t": options.test_set, "-l": options.languages, "-m": options.metrics}
-    numbers = {
-        "--ci": options.ci,
-        "--vs": options.vs,
-        "--by-length": options.by_length,
-        "--paper": options.paper,
+    text: dict[str, object] = {"-t": given.test_set, "-l": given.languages, "-m": given.metrics}
+    text |= {
+        "--ci": given.ci,
+        "--vs": given.vs,
+        "--by-length": given.by_length,
+        "--paper": given.paper,
     }
-    paper = {
-        "--compound": options.compound is not None,
-        "--pretokenized": options.pretokenized,
-    }
-    trees = {"--trees": options.trees, "--evalb-params": options.evalb_params}
-    if options.model is not None:
-        given = {"-i": options.hypothesis != STDIN}
-        _refuse("--model does not go with", {**text, **numbers, **paper, **given, **trees})
+    paper = {"--compound": given.compound is not None, "--pretokenized": given.pretokenized}
+    parameters = {"--evalb-params": given.evalb_params}
+    if given.model is not None:
+        rest = {"-i": given.hypothesis != STDIN, "--trees": given.trees, **parameters}
+        _refuse("--model does not go with", {**text, **paper, **rest})
         return
-    model = {"--tokens": options.tokens, "--device": options.device != "auto"}
+    model = {"--tokens": given.tokens, "--device": given.device != "auto"}
     _refuse("--model is needed for", model, fix="add --model")
-    if not options.paper:
+    if not given.paper:
         _refuse("--paper is needed for", paper, fix="add --paper")
-    if options.trees is not None:
-        _refuse("--trees does not go with", {"REF": options.references, **text, **numbers})
+    if given.trees is not None:
+        _refuse("--trees does not go with", {"REF": given.references, **text})
     else:
-        _refuse(
-            "--trees is needed for", {"--evalb-params": options.evalb_params}, fix="add --trees"
-        )
-    if options.test_set:
-        _refuse("-t does not go with", {"REF": options.references})
+        _refuse("--trees is needed for", parameters, fix="add --trees")
+    if given.test_set:
+        _refuse("-t does not go with", {"REF": given.references})
 
 
 def _refuse(
@@ -158,30 +154,31 @@ def _refuse(
             raise UsageError(f"{reason} {name}", fix=fix)
 
 
-class Texts(NamedTuple):
-    """Lines of the hypothesis, of the system compared with, and of each reference."""
-
-    hypotheses: list[str]
-    others: list[str] | None
-    references: list[list[str]]
-
-
 def score_translations(options: ScoreOptions) -> Score:
     """Print what sacreBLEU and the paper's method give; return the main score."""
-    texts = read_texts(options)
+    from aiayn.scoring.bleu import score_by_length, score_text
+
+    hypotheses, others, references = read_texts(options)
     metrics = list(options.metrics or [MetricName.BLEU])
     if options.paper and MetricName.BLEU not in metrics:
         # The paper's number stands beside the one that can be compared, never alone.
         metrics.insert(0, MetricName.BLEU)
-    scores, buckets = score_texts(texts, metrics, options)
+    about = (metrics, options.test_set, options.languages)
+    if others is None:
+        scores = score_text(hypotheses, references, *about, intervals=options.ci)
+    else:
+        from aiayn.scoring.compare import compare_text
+
+        scores = compare_text(hypotheses, others, references, *about)
+    buckets = score_by_length(hypotheses, references, *about) if options.by_length else []
     if options.paper:
-        scores.append(score_as_the_paper(texts, options))
+        scores.append(score_as_the_paper(hypotheses, references, options))
     print_scores(scores, buckets, as_json=options.as_json)
     return scores[-1] if options.paper else scores[0]
 
 
-def read_texts(options: ScoreOptions) -> Texts:
-    """Read the files, or the test set; refuse unequal counts, and warn of what looks wrong."""
+def read_texts(options: ScoreOptions) -> tuple[list[str], list[str] | None, list[list[str]]]:
+    """Return the lines of the hypothesis, of the system compared with, of each reference."""
     from aiayn.scoring.checks import check_text
 
     references = options.references or []
@@ -198,45 +195,26 @@ def read_texts(options: ScoreOptions) -> Texts:
     if [*systems, *references].count(STDIN) > 1:
         raise UsageError("only one file can be standard input", fix="give HYP by -i HYP")
     lines = {path: _read(path) for path in [*systems, *references]}
-    for system in systems:
-        for path in references:
-            names = (_name(system), _name(path))
-            require_same_count(lines[system], lines[path], names=names)
+    for system, path in product(systems, references):
+        require_same_count(lines[system], lines[path], names=(_name(system), _name(path)))
     hypotheses, *others = [lines[path] for path in systems]
     streams = [lines[path] for path in references]
     _warn(check_text(hypotheses, streams, name=_name(options.hypothesis)))
-    return Texts(hypotheses, others[0] if others else None, streams)
+    return hypotheses, others[0] if others else None, streams
 
 
-def score_texts(
-    texts: Texts, metrics: list[MetricName], options: ScoreOptions
-) -> "tuple[list[Score], list[LengthBucket]]":
-    """Return sacreBLEU's scores of all sentences, and where asked for by their length."""
-    from aiayn.scoring.bleu import score_by_length, score_text
-
-    hypotheses, others, references = texts
-    about = (options.test_set, options.languages)
-    buckets = (
-        score_by_length(hypotheses, references, metrics, *about) if options.by_length else []
-    )
-    if others is None:
-        scores = score_text(hypotheses, references, metrics, *about, intervals=options.ci)
-        return scores, buckets
-    from aiayn.scoring.compare import compare_text
-
-    return compare_text(hypotheses, others, references, metrics, *about), buckets
-
-
-def score_as_the_paper(texts: Texts, options: ScoreOptions) -> Score:
+def score_as_the_paper(
+    hypotheses: list[str], references: list[list[str]], options: ScoreOptions
+) -> Score:
     """Return BLEU as the paper computed it."""
     from aiayn.scoring.checks import check_hyphens
     from aiayn.scoring.paper import score_paper
 
     if options.compound is not False:
-        _warn(check_hyphens(texts.hypotheses))
+        _warn(check_hyphens(hypotheses))
     return score_paper(
-        texts.hypotheses,
-        texts.references,
+        hypotheses,
+        references,
         languages=options.languages,
         compound=options.compound,
         pretokenized=options.pretokenized,
@@ -250,9 +228,8 @@ def score_parses(options: ScoreOptions, gold: Path) -> Score:
     from aiayn.scoring.evalb_parameters import COLLINS, read_parameters
     from aiayn.scoring.evalb_trees import split_trees
 
-    parameters, file = COLLINS, options.evalb_params
-    if file is not None:
-        parameters = read_parameters(read_lines(file), file.name)
+    file = options.evalb_params
+    parameters = COLLINS if file is None else read_parameters(read_lines(file), file.name)
     names = (_name(options.hypothesis), _name(gold))
     tested = split_trees(_read(options.hypothesis), names[0])
     wanted = split_trees(_read(gold), names[1])
@@ -261,16 +238,17 @@ def score_parses(options: ScoreOptions, gold: Path) -> Score:
     for message in report.messages():
         console.say(message)
     _warn(check_trees(tested + wanted, report.broken))
-    scores = report.scores()
+    scores = report.scores()  # of all sentences, then of the short ones
     print_scores(scores, [], as_json=options.as_json)
     return scores[0]
 
 
 def score_by_model(options: ScoreOptions, model: Path) -> Score:
     """Print log P of each line and the perplexity; return the perplexity per subword."""
-    from aiayn.checkpoint import find_model, load_model
+    from aiayn.checkpoint import load_model
     from aiayn.device import choose_device
     from aiayn.generation.score_targets import score_targets
+    from aiayn.run_folder import find_model
     from aiayn.scoring.perplexity import score_perplexity
 
     files = options.references or []
@@ -285,21 +263,20 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
     network = file.build().to(choose_device(options.device))
     found = score_targets(network, file.codec, sources, targets)
     scores = score_perplexity([one.log_p for one in found], targets)
+    tokens = [list(zip(one.pieces, one.log_p, strict=True)) for one in found]
     if options.as_json:
-        records = [_record(one, tokens=options.tokens) for one in found]
-        console.result_json({"scores": _records(scores), "sentences": records})
+        sentences = [
+            {"log_p": one.total, **({"tokens": pairs} if options.tokens else {})}
+            for one, pairs in zip(found, tokens, strict=True)
+        ]
+        console.result_json({"scores": _records(scores), "sentences": sentences})
         return scores[0]
-    for one in found:
-        each = (f"{p}:{x:.4f}" for p, x in zip(one.pieces, one.log_p, strict=True))
-        console.result(" ".join(each) if options.tokens else f"{one.total:.4f}")
+    for one, pairs in zip(found, tokens, strict=True):
+        each = " ".join(f"{piece}:{log_p:.4f}" for piece, log_p in pairs)
+        console.result(each if options.tokens else f"{one.total:.4f}")
     for line in aligned(scores):
         console.say(line)
     return scores[0]
-
-
-def _record(sentence: "ScoredTarget", *, tokens: bool) -> dict[str, object]:
-    pairs = {"tokens": list(zip(sentence.pieces, sentence.log_p, strict=True))}
-    return {"log_p": sentence.total, **(pairs if tokens else {})}
 
 
 def print_scores(scores: list[Score], buckets: "list[LengthBucket]", *, as_json: bool) -> None:

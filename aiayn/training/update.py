@@ -11,7 +11,7 @@ from aiayn.data.batch import Batch
 from aiayn.device import autocast, if_it_fits, seed_dropout, sum_type
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
-from aiayn.training.feed import Update
+from aiayn.training.loader import Update
 from aiayn.training.loss import batch_loss
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import TrainState
@@ -72,7 +72,7 @@ def accumulate_gradients(
 def backward(state: TrainState, micro_batch: MicroBatch, dtype: torch.dtype) -> Tensor:
     """Add the gradient of one micro-batch and return its two losses."""
     device, config = state.gradients.device, state.config
-    seed_dropout(device, dropout_seed(config.train.seed, state.place.step, micro_batch.name))
+    seed_dropout(device, dropout_seed(config.train.seed, state.progress.step, micro_batch.name))
     with autocast(device, dtype):
         loss = batch_loss(state.model, micro_batch.batch, config.optim.smoothing)
     torch.autograd.backward(state.scaler.scale(loss.smoothed))
@@ -81,7 +81,7 @@ def backward(state: TrainState, micro_batch: MicroBatch, dtype: torch.dtype) -> 
 
 def take_step(state: TrainState) -> None:
     """Move the weights along the gradient, with the learning rate of this step."""
-    state.place.step += 1
+    state.progress.step += 1
     for group in state.optimizer.param_groups:
         group["lr"] = current_rate(state)
     if state.scaler.is_enabled():
@@ -95,7 +95,7 @@ def current_rate(state: TrainState) -> float:
     """Return the learning rate of the step that the state is at."""
     optim, d_model = state.config.optim, state.config.model.d_model
     return learning_rate(
-        state.place.step, d_model=d_model, warmup=optim.warmup, factor=optim.factor
+        state.progress.step, d_model=d_model, warmup=optim.warmup, factor=optim.factor
     )
 
 

@@ -1,4 +1,4 @@
-"""What can be counted of table 1: operations that wait for one another, and paths of a signal.
+"""The counted columns of table 1: sequential operations, and path lengths of a signal.
 
 Both are read off the graph that autograd records, at a width of a few numbers.
 """

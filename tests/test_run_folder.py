@@ -68,7 +68,7 @@ def test_a_last_checkpoint_of_weights_only_is_replaced_by_the_one_before(
     options = ("-o", copied, "--config", copied / "config.yaml") if command == "train" else ()
     code, _, err = aiayn(command, data.path if options else copied, *options)
     assert code == 0, err
-    assert "last.pt holds weights, and not all that going on with a run needs" in err
+    assert "last.pt holds weights, and not all that resuming a run needs" in err
     assert "falling back" in err
 
 
