@@ -24,7 +24,7 @@ SECONDS_BETWEEN_TRIES = 0.1
 @contextmanager
 def write_whole(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that appears under its name only when the block has ended well."""
-    require_place(path)
+    require_writable(path)
     temporary = path.with_name(path.name + TEMPORARY)
     try:
         with temporary.open("wb") as file:
@@ -40,8 +40,8 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
     sync(path.parent)
 
 
-def require_place(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b"") -> None:
-    """Refuse a path at which no file can be written, or should not.
+def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b"") -> None:
+    """Refuse a path that cannot be written, or should not be.
 
     Args:
         path: Where a file is to be written.

@@ -63,7 +63,7 @@ class Encoder:
             return self._encode(block)
 
     def _encode(self, block: Block) -> Encoded:
-        sources, targets = split_lines(block.texts.source), split_lines(block.texts.target)
+        sources, targets = split_lines(block.source), split_lines(block.target)
         source_ids = self.codec.encode_source_batch(sources)
         target_ids = self.codec.encode_target_batch(targets)
         both_lengths = np.array([list(map(len, source_ids)), list(map(len, target_ids))])
@@ -75,8 +75,8 @@ class Encoder:
         counts = Counts(read=block.pairs, dropped=_tally(codes))
         self._count(counts, flat, lengths)
         dropped = np.flatnonzero(codes).tolist()
-        counts.source.words = _words(block.texts.source, sources, dropped)
-        counts.target.words = _words(block.texts.target, targets, dropped)
+        counts.source.words = _words(block.source, sources, dropped)
+        counts.target.words = _words(block.target, targets, dropped)
         return Encoded(
             ids=flat.tobytes(),
             lengths=lengths,
@@ -163,7 +163,7 @@ def _words(text: str, lines: Sequence[str], dropped: Sequence[int]) -> int:
 def _texts(block: Block, keep: Sequence[bool]) -> tuple[str, str]:
     source, reference = (
         join_lines(compress(split_lines(text), keep))
-        for text in (block.texts.source, block.texts.reference)
+        for text in (block.source, block.reference)
     )
     return source, reference
 
