@@ -208,10 +208,10 @@ class MarianModel:
         return self._tokenizer(texts, return_tensors="pt", padding=True)
 
 
-NOTES = """ Text
-must have no spaces around it. MarianTokenizer knows no escapes: a text with the signs U+2581 or U+2585 loses them,
-and a line that opens with `>>...<<` loses that; aiayn keeps both. `aiayn import` reads this
-folder."""
+NOTES = """ Text must
+have no spaces around it. MarianTokenizer knows no escapes: a text with the signs U+2581 or
+U+2585 loses them, and a line that opens with `>>...<<` loses that; aiayn keeps both. `aiayn
+import` reads this folder."""
 
 
 def _readme(file: ModelFile) -> str:
