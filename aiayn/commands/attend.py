@@ -12,7 +12,7 @@ import typer
 
 from aiayn import console
 from aiayn.commands.options import takes_options
-from aiayn.data.atomic import require_place, write_bytes
+from aiayn.data.atomic import require_writable, write_bytes
 from aiayn.data.text import STDIN, read_raw_lines
 from aiayn.errors import UsageError
 
@@ -83,7 +83,7 @@ def attend(options: AttendOptions) -> None:
     """
     html, svg, token = options.html, options.svg, options.token
     for file in filter(None, (html, svg)):
-        require_place(file, begins=b"<")
+        require_writable(file, begins=b"<")
     source = read_sentence(options.source)
     kinds, layers, heads = map(split, (options.kind, options.layer, options.head))
     path, model = open_model(options.model, kinds, layers, heads)

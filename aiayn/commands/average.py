@@ -9,7 +9,7 @@ import typer
 
 from aiayn import console
 from aiayn.commands.options import takes_options
-from aiayn.data.atomic import require_place
+from aiayn.data.atomic import require_writable
 from aiayn.errors import UsageError
 
 EXAMPLES = (
@@ -56,7 +56,7 @@ def average(options: AverageOptions) -> None:
         raise UsageError(
             "--last, --best and --steps exclude one another", fix="give one of them"
         )
-    require_place(output, reads=files_of_training(run), begins=MODEL_FILE)
+    require_writable(output, reads=files_of_training(run), begins=MODEL_FILE)
     if steps is not None:
         paths = named_checkpoints(run, parse_steps(steps))
     elif best is not None:

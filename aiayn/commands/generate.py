@@ -15,7 +15,7 @@ import typer
 from aiayn import console
 from aiayn.commands.options import takes_options
 from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, DecodeConfig, FormatName
-from aiayn.data.atomic import require_place
+from aiayn.data.atomic import require_writable
 from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
 from aiayn.errors import DataError, UsageError
 
@@ -144,7 +144,7 @@ class GenerateOptions:
             raise UsageError("--prefix - leaves no standard input for the text", fix="pass -i")
         if self.writes_file:
             prefix = [self.prefix] if self.prefix else []
-            require_place(self.writes_file, reads=[self.input, *self.models, *prefix])
+            require_writable(self.writes_file, reads=[self.input, *self.models, *prefix])
 
     def search(self, decode: DecodeConfig) -> "Search":
         """Return the search strategy; what was not given is the model's default."""

@@ -8,7 +8,7 @@ import typer
 
 from aiayn import console
 from aiayn.commands.options import takes_options
-from aiayn.data.atomic import require_place
+from aiayn.data.atomic import require_writable
 from aiayn.errors import UsageError
 
 EXAMPLES = (
@@ -50,7 +50,7 @@ def import_model(options: ImportOptions) -> None:
     from aiayn.checkpoint import save_model
 
     output = options.output
-    require_place(output)
+    require_writable(output)
     if output.exists() and not options.force:
         raise UsageError(
             f"{output} is there already", fix="choose another name with -o, or add --force"

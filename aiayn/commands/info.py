@@ -165,9 +165,9 @@ def draw(paths: list[Path]) -> str:
 
 def write_figure(figure: str, svg: Path) -> None:
     """Write a figure, over no file but another figure."""
-    from aiayn.data.atomic import require_place, write_bytes
+    from aiayn.data.atomic import require_writable, write_bytes
 
-    require_place(svg, begins=b"<")
+    require_writable(svg, begins=b"<")
     write_bytes(svg, figure.encode())
     console.say(f"drew {svg}")
 

@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from aiayn import console
 from aiayn.commands.options import takes_options
-from aiayn.data.atomic import require_place
+from aiayn.data.atomic import require_writable
 from aiayn.data.pretokenize import Pretokenize
 from aiayn.data.settings import Settings, Subword, Task
 from aiayn.data.text import STDIN
@@ -174,7 +174,7 @@ def preprocess(options: PreprocessOptions) -> None:
 
     settings = options.settings()
     if options.dropped:
-        require_place(options.dropped, reads=[*options.files, *options.held_out])
+        require_writable(options.dropped, reads=[*options.files, *options.held_out])
     if both := set(options.files) & set(options.held_out):
         console.warn(f"{min(both)} is training text and validation or test text, too")
     codec = None

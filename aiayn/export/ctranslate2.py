@@ -11,7 +11,6 @@ import ctranslate2
 import torch
 from torch import Tensor, nn
 
-from aiayn import __version__
 from aiayn.checkpoint import ModelFile
 from aiayn.config import Activation
 from aiayn.data.atomic import write_bytes
@@ -19,7 +18,7 @@ from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
 from aiayn.data.vocabulary import SPACE, Vocabulary
 from aiayn.errors import UsageError
-from aiayn.export.readme import packages, preparing
+from aiayn.export.readme import readme
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
 from aiayn.model.positions import PositionEncoding
@@ -38,6 +37,7 @@ def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
             fix="export a model with model.attention_window=0",
         )
     spec = _specification(file.build(), file.codec)
+    # Raises if a weight was not set.
     spec.validate()
     spec.optimize(quantization="int8" if int8 else None)
     spec.save(str(folder))
@@ -98,6 +98,7 @@ def _set_input(
 ) -> None:
     table.weight = _without_padding(embedding.weight.detach())
     spec.scale_embeddings = embedding.scale
+    # As a table, whichever kind of positions it is.
     spec.position_encodings.encodings = positions(0, positions.limit or POSITIONS).detach()
 
 
@@ -130,6 +131,7 @@ def _set_attention(
             linear_spec.bias = torch.cat(biases)
     _set_linear(spec.linear[-1], own.w_o)
     spec.linear[-1].weight = _widen(own.w_o.weight.T, own.heads, width).T.contiguous()
+    # By our d_k, not by the width with zeros.
     spec.queries_scale = d_k**-0.5
     _set_norm(spec.layer_norm, add)
 
@@ -197,61 +199,35 @@ class CTranslate2Model:
         return [self._codec.source.pieces(ids[:-1]) for ids in encoded]
 
 
-README = """\
-# A translation model for CTranslate2
-
-Written by aiayn {version} in {precision}. In this folder, after
-`pip install {packages}`:
-
-```python
-{code}
-```
-
-The length penalty of CTranslate2 is |Y|^length_penalty, and ours is ((5 + |Y|) / 6)^alpha: the
-same number is not the same penalty. A sentence has at most {positions:,} tokens. `vocab/` holds
-the vocabulary and the settings that text was prepared with, as `aiayn preprocess --vocab-from`
-reads them.
-"""
-
-
 def _readme(file: ModelFile, *, int8: bool) -> str:
-    """Return instructions with the Python that translates."""
-    c = file.config
-    return README.format(
-        version=__version__,
-        precision="8-bit integers" if int8 else "float32",
-        packages=packages(file.codec.settings, "ctranslate2", "sentencepiece"),
-        code="\n".join(_python(file.codec, c.decode.beam, c.decode.alpha)),
-        positions=c.model.max_positions if c.model.positions == "learned" else POSITIONS,
-    )
-
-
-def _python(codec: Codec, beam: int, alpha: float) -> list[str]:
-    """Return lines of Python that translate a text."""
+    codec, model, decode = file.codec, file.config.model, file.config.decode
     names = ("shared", "shared") if codec.source is codec.target else ("source", "target")
     load = "SentencePieceProcessor(model_file='vocab/{}.model')"
-    imports, before, after = preparing(codec.settings)
-    encode, decode = "source.encode(text, out_type=str)", "target.decode(tokens)"
+    to_tokens, to_text = "source.encode(text, out_type=str)", "target.decode(tokens)"
+    # SentencePiece itself would merge unknown words that are neighbors.
     if codec.source.kind == "word":
-        encode = f"['{SPACE}' + word for word in text.split()]"
+        to_tokens = f"['{SPACE}' + word for word in text.split()]"
     if codec.target.kind == "word":
-        decode = f"' '.join(tokens).replace('{SPACE}', '')"
-    return [
-        "import ctranslate2",
-        "from sentencepiece import SentencePieceProcessor",
-        *imports,
-        "",
-        "translator = ctranslate2.Translator('.')",
-        f"source = {load.format(names[0])}",
-        f"target = {load.format(names[1])}",
-        "",
-        "text = 'one sentence'",
-        *before,
-        f"tokens = {encode}",
-        f"search = dict(beam_size={beam}, length_penalty={alpha})",
-        "found = translator.translate_batch([tokens], **search)",
-        "tokens = found[0].hypotheses[0]",
-        f"text = {decode}",
-        *after,
-        "print(text)",
-    ]
+        to_text = f"' '.join(tokens).replace('{SPACE}', '')"
+    return readme(
+        codec.settings,
+        toolkit="CTranslate2",
+        form="8-bit integers" if int8 else "float32",
+        packages=["ctranslate2", "sentencepiece"],
+        setup=[
+            ["import ctranslate2", "from sentencepiece import SentencePieceProcessor"],
+            [
+                "translator = ctranslate2.Translator('.')",
+                f"source = {load.format(names[0])}",
+                f"target = {load.format(names[1])}",
+            ],
+        ],
+        translate=[
+            f"tokens = {to_tokens}",
+            f"search = dict(beam_size={decode.beam}, length_penalty={decode.alpha})",
+            "found = translator.translate_batch([tokens], **search)",
+            "tokens = found[0].hypotheses[0]",
+            f"text = {to_text}",
+        ],
+        positions=model.max_positions if model.positions == "learned" else POSITIONS,
+    )

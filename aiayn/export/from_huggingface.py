@@ -69,6 +69,7 @@ def read(folder: Path) -> ModelFile:
     theirs = _complete(_read_weights(folder), settings)
     output_bias = bool(theirs.get(marian.OUTPUT_BIAS, torch.zeros(1)).any())
     config = _config(settings, _tie(theirs, shared=codec.shared), output_bias)
+    # Shapes are all that is needed of our model, so it takes no memory.
     with torch.device("meta"):
         model = build_model(Config(model=config), codec)
     rows = {
@@ -255,6 +256,7 @@ def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> dict[str, 
     for name, instead in ((SOURCE, marian.SHARED), (TARGET, marian.SHARED), (OUTPUT, TARGET)):
         if name not in whole and instead in whole:
             whole[name] = whole[instead]
+    # Our models multiply embeddings by sqrt(d_model); one that does not is divided by it.
     if not settings.get("scale_embedding", False):
         for name in (SOURCE, TARGET):
             whole[name] = whole[name] / math.sqrt(settings["d_model"])

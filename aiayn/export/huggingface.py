@@ -10,7 +10,6 @@ from torch import Tensor
 from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
 from transformers.utils import logging
 
-from aiayn import __version__
 from aiayn.checkpoint import ModelFile
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.codec import Codec
@@ -19,7 +18,7 @@ from aiayn.data.vocabulary import Vocabulary
 from aiayn.errors import UsageError
 from aiayn.export import marian
 from aiayn.export.marian import NORM_EPSILON, OUTPUT_BIAS, SHARED
-from aiayn.export.readme import packages, preparing
+from aiayn.export.readme import readme
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS, PAD, UNK
 
@@ -91,8 +90,10 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
         for name, weight in model.state_dict().items()
     }
     bias = found.get(OUTPUT_BIAS, torch.zeros(model.output.out_features)).clone()
+    # A MarianMTModel always has a bias on the logits; it keeps padding from being chosen.
     bias[PAD] = NEVER
     found[OUTPUT_BIAS] = bias[None]
+    # Its projections always have a bias.
     if not c.attention_bias:
         projections = [name.removesuffix("weight") for name in found if "_proj." in name]
         found |= {f"{name}bias": torch.zeros(c.d_model) for name in projections}
@@ -207,44 +208,29 @@ class MarianModel:
         return self._tokenizer(texts, return_tensors="pt", padding=True)
 
 
-README = """\
-# A translation model for transformers
-
-A MarianMTModel, written by aiayn {version}. In this folder, after `pip install {packages}`:
-
-```python
-{code}
-```
-
-The length penalty of transformers is |Y|^length_penalty, and ours is ((5 + |Y|) / 6)^alpha: the
-same number is not the same penalty. A sentence has at most {positions:,} tokens, and no spaces
-around it. MarianTokenizer knows no escapes: a text with the signs U+2581 or U+2585 loses them,
-and a line that opens with `>>...<<` loses that; aiayn keeps both. `vocab/` holds the vocabulary
-and the settings that text was prepared with, as `aiayn import` and `aiayn preprocess
---vocab-from` read them.
-"""
+NOTES = """ Text must
+have no spaces around it. MarianTokenizer knows no escapes: a text with the signs U+2581 or
+U+2585 loses them, and a line that opens with `>>...<<` loses that; aiayn keeps both. `aiayn
+import` reads this folder."""
 
 
 def _readme(file: ModelFile) -> str:
-    """Return instructions with the Python that translates."""
-    imports, before, after = preparing(file.codec.settings)
-    code = [
-        "from transformers import MarianMTModel, MarianTokenizer",
-        *imports,
-        "",
-        "tokenizer = MarianTokenizer.from_pretrained('.')",
-        "model = MarianMTModel.from_pretrained('.')",
-        "",
-        "text = 'one sentence'",
-        *before,
-        "found = model.generate(**tokenizer(text, return_tensors='pt'))",
-        "text = tokenizer.decode(found[0], skip_special_tokens=True)",
-        *after,
-        "print(text)",
-    ]
-    return README.format(
-        version=__version__,
-        packages=packages(file.codec.settings, "torch", "transformers", "sentencepiece"),
-        code="\n".join(code),
+    return readme(
+        file.codec.settings,
+        toolkit="transformers",
+        form="a MarianMTModel",
+        packages=["torch", "transformers", "sentencepiece"],
+        setup=[
+            ["from transformers import MarianMTModel, MarianTokenizer"],
+            [
+                "tokenizer = MarianTokenizer.from_pretrained('.')",
+                "model = MarianMTModel.from_pretrained('.')",
+            ],
+        ],
+        translate=[
+            "found = model.generate(**tokenizer(text, return_tensors='pt'))",
+            "text = tokenizer.decode(found[0], skip_special_tokens=True)",
+        ],
         positions=POSITIONS,
+        notes=NOTES,
     )

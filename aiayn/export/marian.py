@@ -102,10 +102,12 @@ def scale_norms(model: Transformer, factor: float) -> None:
                 _multiply(norm, factor)
                 norm.eps *= factor**2
                 scale = factor
+    # The encoder's output, which every decoder layer reads, has been scaled too.
     for layer in model.decoder:
         assert isinstance(layer, DecoderLayer)
         for reads_memory in (layer.cross_attention.w_k, layer.cross_attention.w_v):
             reads_memory.weight /= factor
+    # The last norm feeds the output matrix, which stays as it is.
     _multiply(norm, 1 / factor)
 
 

@@ -77,6 +77,7 @@ def verify(file: ModelFile, ours: list[Greedy], exported: ExportedModel) -> Veri
     largest = []
     for line, target, found in zip(lines, targets, exported.log_p(lines, targets), strict=True):
         wanted_T = _log_p(model, file.codec.encode_source(line), [*target, EOS])
+        # Token by token: sums over a sentence could hide differences that cancel.
         largest.append((wanted_T - torch.tensor(found)).abs().max())
     # In torch, max of NaN and numbers is NaN.
     difference, worst = torch.stack(largest).max(dim=0)
