@@ -18,6 +18,7 @@ from aiayn.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from aiayn.model.linear import Linear
 from aiayn.model.positions import build_positions
 from aiayn.model.rows import Rows
+from aiayn.model.skip_init import SkipInit
 
 PAD = 0
 """The id that fills up a batch, and from which the decoder starts; its embedding is zero."""
@@ -196,5 +197,5 @@ def parameters_of(
     config: ModelConfig, source_vocabulary: int, target_vocabulary: int | None = None
 ) -> dict[str, int]:
     """Count the parameters of a model without building it in memory."""
-    with torch.device("meta"):
+    with torch.device("meta"), SkipInit():
         return count_parameters(Transformer(config, source_vocabulary, target_vocabulary))
