@@ -35,7 +35,7 @@ def test_the_perplexity_is_that_of_score_for_any_size_of_batch(
     )
     valid = (data.path / "valid.src", data.path / "valid.ref")
     _, out, _ = aiayn("score", "--model", trained / "average.pt", *valid, "--json")
-    assert math.exp(found) == pytest.approx(json.loads(out)["perplexity"], rel=1e-4)
+    assert math.exp(found) == pytest.approx(json.loads(out)["scores"][0]["value"], rel=1e-4)
 
 
 def test_the_score_is_that_of_generate_and_score(trained, file, data, aiayn):
