@@ -20,6 +20,7 @@ from aiayn.config_file import from_settings, settings_of
 from aiayn.data.atomic import write_whole
 from aiayn.data.codec import Codec
 from aiayn.errors import DataError, UsageError
+from aiayn.kernels.skip_init import SkipInit
 from aiayn.model.transformer import Transformer
 
 FORMAT = "aiayn model"
@@ -58,7 +59,7 @@ class ModelFile:
 
     def check(self) -> None:
         """Refuse weights that are not those of a network with these settings."""
-        with torch.device("meta"):
+        with torch.device("meta"), SkipInit():
             wanted = build_model(self.config, self.codec).state_dict()
         if odd := wanted.keys() ^ self.weights.keys():
             raise ValueError(f"its settings and its weights do not agree on {min(odd)}")
@@ -71,7 +72,8 @@ class ModelFile:
 
     def build(self) -> Transformer:
         """Return the network with these weights, ready for inference."""
-        model = build_model(self.config, self.codec)
+        with SkipInit():
+            model = build_model(self.config, self.codec)
         model.load_state_dict(self.weights)
         return model.eval()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy import TINY, make_data, tiny_config
+from toy import TINY, as_in_a_terminal, make_data, tiny_config
 
 from aiayn import run_folder
 from aiayn.checkpoint import load_model
@@ -22,6 +22,7 @@ from aiayn.run_folder import RunFolder, list_steps, step_path
 from aiayn.scoring.score import Score
 from aiayn.training.loop import train
 
+TIMEOUT = 120
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
 
 
@@ -34,9 +35,8 @@ def constant_score(model, group):
 def undisturbed(data, tmp_path_factory):
     """A run of 12 updates that nothing has stopped, made by the command itself."""
     run = tmp_path_factory.mktemp("undisturbed") / "run"
-    subprocess.run(
-        [sys.executable, "-m", "aiayn", "train", data.path, "-o", run, *COMMAND], check=True
-    )
+    line = [sys.executable, "-m", "aiayn", "train", data.path, "-o", run, *COMMAND]
+    subprocess.run(line, check=True, timeout=TIMEOUT)
     return run
 
 
@@ -106,18 +106,22 @@ def test_a_run_stopped_after_every_update_is_the_same_run(data, tmp_path):
 
 def start(data, run, *settings):
     line = [sys.executable, "-m", "aiayn", "train", data.path, "-o", run, *COMMAND, *settings]
-    return subprocess.Popen(line, stderr=subprocess.PIPE, encoding="utf-8")
+    return subprocess.Popen(
+        line, stderr=subprocess.PIPE, encoding="utf-8", preexec_fn=as_in_a_terminal
+    )
 
 
 def wait_until(process, run, step):
     """Wait until a run has measured an update from this one on."""
-    while process.poll() is None:
+    deadline = time.monotonic() + TIMEOUT
+    while process.poll() is None and time.monotonic() < deadline:
         if (run / "metrics.jsonl").exists():
             lines = (run / "metrics.jsonl").read_text().split("\n")[:-1]
             if lines and json.loads(lines[-1])["step"] >= step:
                 return
         time.sleep(0.005)
-    raise AssertionError(process.stderr.read())
+    process.kill()
+    raise AssertionError(process.communicate(timeout=TIMEOUT)[1])
 
 
 LONG = ("train.steps=80", "train.log_every=1", "train.save_every=4", "train.valid_every=30")
@@ -129,7 +133,7 @@ def test_a_run_killed_at_any_time_is_the_same_run(data, tmp_path, aiayn):
         process = start(data, killed, *LONG)
         wait_until(process, killed, step)
         process.kill()
-        assert process.wait() == -signal.SIGKILL
+        assert process.wait(TIMEOUT) == -signal.SIGKILL
         process.stderr.close()
     for run in (killed, whole):
         assert aiayn("train", data.path, "-o", run, *COMMAND, *LONG)[0] == 0
@@ -146,7 +150,7 @@ def test_a_signal_stops_a_run_with_everything_saved(data, tmp_path, number, code
     process = start(data, tmp_path / "run", *LONG, "train.steps=100000")
     wait_until(process, tmp_path / "run", 2)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == code
     assert f"stopped by {why} after update" in err
     assert "run the same command again" in err
@@ -188,7 +192,7 @@ def test_a_finished_run_is_not_trained_further(copied, undisturbed, data, aiayn)
     assert_same_run(copied, undisturbed)
 
 
-def test_a_finished_run_goes_on_for_more_steps(copied, data, aiayn):
+def test_a_finished_run_resumes_for_more_steps(copied, data, aiayn):
     code, _, err = aiayn("train", data.path, "-o", copied, *COMMAND, "train.steps=14")
     assert code == 0
     assert "changed since the run began: train.steps: 12 -> 14" in err

@@ -95,6 +95,25 @@ def test_a_step_is_adams_with_the_learning_rate_of_its_number(make_state, corpus
     assert state.progress.step == 1
 
 
+def test_two_steps_are_those_of_section_5_3_written_out(make_state, corpus):
+    # The first step does not depend on the decay rates; the second does.
+    beta1, beta2, epsilon = 0.9, 0.98, 1e-9
+    state = make_state()
+    weights = [p.detach().double() for p in state.model.parameters()]
+    first, second = ([torch.zeros_like(w) for w in weights] for _ in range(2))
+    for step in (1, 2):
+        update = first_update(corpus, state.config, number=step - 1)
+        run_update(state, update, ALONE, F32)
+        rate = learning_rate(step, d_model=32, warmup=60, factor=0.7)
+        for w, m, v, p in zip(weights, first, second, state.model.parameters(), strict=True):
+            m.lerp_(p.grad.double(), 1 - beta1)
+            v.lerp_(p.grad.double() ** 2, 1 - beta2)
+            unbiased = v / (1 - beta2**step)
+            w -= rate * (m / (1 - beta1**step)) / (unbiased.sqrt() + epsilon)
+    for w, p in zip(weights, state.model.parameters(), strict=True):
+        torch.testing.assert_close(p.detach().double(), w, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("rows", [1, 3, 12])
 def test_a_piece_that_does_not_fit_is_halved_with_the_same_gradient(make_state, corpus, rows):
     losses, whole = gradient(make_state("batch.micro_tokens=100000"), corpus)

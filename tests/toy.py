@@ -4,6 +4,7 @@ Its words are a consonant and a vowel each, so a small model learns them in seco
 """
 
 import random
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,13 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def as_in_a_terminal() -> None:
+    """In a child: the signal dispositions of a terminal, whatever pytest has (`nohup`)."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def tiny_config(*assignments: str) -> Config:

@@ -3,6 +3,7 @@
 import torch
 
 from aiayn.config import ModelConfig
+from aiayn.kernels.skip_init import SkipInit
 from aiayn.model.transformer import Transformer
 
 PAPER_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
@@ -55,5 +56,5 @@ def parameters_of(
     config: ModelConfig, source_vocabulary: int, target_vocabulary: int | None = None
 ) -> dict[str, int]:
     """Count the parameters of a model without allocating it."""
-    with torch.device("meta"):
+    with torch.device("meta"), SkipInit():
         return count_parameters(Transformer(config, source_vocabulary, target_vocabulary))
