@@ -5,8 +5,7 @@ import torch
 from toy import tiny_config
 
 from aiayn.data.plan import plan_epoch
-from aiayn.training.cost import parameters_of
-from aiayn.training.cost import PAPER_COST, paper_flops, training_flops
+from aiayn.training.cost import PAPER_COST, paper_flops, parameters_of, training_flops
 from aiayn.training.outlook import outlook
 
 HOUR = 3600

@@ -57,7 +57,7 @@ def assert_close(found: torch.Tensor, wanted: torch.Tensor) -> None:
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @torch.inference_mode()
 def test_cached_equals_uncached_while_beams_are_reordered_and_shrink(variant, monkeypatch):
-    monkeypatch.setattr(decoder, "STEPS_OF_ROOM", 2)  # dead columns are left out often
+    monkeypatch.setattr(decoder, "STEPS_OF_ROOM", 2)  # dead columns are dropped often
     model = build(**variant)
     step, plain = CachedDecoder(model, pad(SOURCES)), Prefixes(model)
     assert_close(step(torch.full((3, SLOTS), PAD), None), plain.logits())
@@ -119,11 +119,11 @@ def test_an_ensemble_gives_the_mean_of_the_probabilities():
 
 
 @torch.inference_mode()
-def test_columns_that_are_in_nobodys_past_are_left_out():
+def test_columns_that_are_in_the_past_of_no_hypothesis_are_dropped():
     step = CachedDecoder(build(), pad(SOURCES))
     step(torch.full((3, SLOTS), PAD), None)
     same_parent = torch.arange(3)[:, None].expand(3, SLOTS) * SLOTS
     for _ in range(40):
         step(torch.full((3, SLOTS), 5), same_parent)
     # One column a position, and those of the steps since room was made.
-    assert step.pasts[0].used <= 41 + (SLOTS - 1) * (decoder.STEPS_OF_ROOM + 1)
+    assert step.targets[0].used <= 41 + (SLOTS - 1) * (decoder.STEPS_OF_ROOM + 1)

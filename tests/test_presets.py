@@ -4,8 +4,8 @@ import pytest
 
 from aiayn.config import Config, differences
 from aiayn.errors import UsageError
-from aiayn.training.cost import parameters_of
 from aiayn.presets import BASE, PRESETS, preset
+from aiayn.training.cost import parameters_of
 
 HEADS = "model.heads: 8 -> {}", "model.d_k: 64 -> {}", "model.d_v: 64 -> {}"
 BIG = (
