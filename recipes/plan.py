@@ -9,8 +9,7 @@ from pathlib import Path
 
 from aiayn.commands.info import parse_sizes
 from aiayn.commands.train import resolve
-from aiayn.training.cost import parameters_of
-from aiayn.training.cost import training_flops
+from aiayn.training.cost import parameters_of, training_flops
 
 
 def main() -> None:

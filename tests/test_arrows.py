@@ -37,8 +37,8 @@ MAY_IMPORT = {
     "signals": BASIC,
     "device": BASIC,
     "distributed": BASIC | {"device"},
-    "kernels": BASIC | {"device"},
-    "model": BASIC | {"device", "kernels"},
+    "kernels": {"config", "device", "errors"},
+    "model": {"config", "errors", "kernels", "special_ids"},
     # A batch knows the layout that the kernels read.
     "data": BASIC | {"console", "kernels.layout", "signals"},
     # A model file carries its vocabulary, and is written atomically.
@@ -178,10 +178,60 @@ def test_help_waits_for_no_slow_library(path):
     assert not slow, f"{path} loads {slow} at the top"
 
 
-def test_training_generation_and_scoring_do_not_know_one_another():
-    rooms = {"training", "generation", "scoring"}
-    for room in rooms:
-        assert not MAY_IMPORT[room] & rooms
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ("kernels", "model"),
+        ("kernels", "data"),
+        ("model", "data"),
+        ("model", "device"),
+        ("model", "checkpoint"),
+        ("model", "training"),
+        ("model", "generation"),
+        ("data", "model"),
+        ("data", "training"),
+        ("data", "generation"),
+        ("checkpoint", "training"),
+        ("checkpoint", "generation"),
+        ("run_folder", "training"),
+        ("validation", "training"),
+        ("training", "generation"),
+        ("training", "scoring"),
+        ("generation", "training"),
+        ("generation", "scoring"),
+        ("generation", "validation"),
+        ("scoring", "training"),
+        ("scoring", "generation"),
+        ("scoring", "model"),
+        ("figures", "training"),
+        ("export", "training"),
+        ("export", "generation"),
+    ],
+    ids=lambda name: name,
+)
+def test_a_part_does_not_import(part, other):
+    assert not is_within(other, MAY_IMPORT[part])
+    for path in MODULES:
+        if part_of(path) == part:
+            found = {name for name in imported_parts(parsed(path)) if is_within(name, {other})}
+            assert not found, f"{path} imports {found}"
+
+
+def test_data_imports_no_kernel_but_the_layout_of_a_batch():
+    for path in (ROOT / "data").glob("*.py"):
+        found = {name for name in imported_parts(parsed(path)) if name.startswith("kernels")}
+        assert found <= {"kernels.layout"}, f"{path} imports {found}"
+
+
+@pytest.mark.parametrize(
+    "part", sorted({part_of(path) for path in MODULES} - {"cli", "commands", "__main__"})
+)
+def test_nothing_but_the_program_imports_commands(part):
+    for path in MODULES:
+        if part_of(path) == part:
+            assert not {"cli", "commands"} & {
+                name.split(".")[0] for name in imported_parts(parsed(path))
+            }
 
 
 def test_the_arrows_have_no_circle():

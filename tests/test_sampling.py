@@ -1,4 +1,4 @@
-"""Samples follow the model's probabilities, and are the same in any company."""
+"""Samples follow the model's probabilities, and are batch-invariant."""
 
 import math
 from collections import Counter

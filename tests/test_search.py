@@ -8,14 +8,11 @@ import pytest
 import torch
 
 from aiayn.config import DecodeConfig
-from aiayn.generation import search as module
 from aiayn.generation.search import (
     BeamSearch,
     Hypothesis,
     Task,
-    best_index,
     length_penalty,
-    normaliser,
     round_up,
 )
 from aiayn.presets import preset
@@ -208,7 +205,7 @@ def test_sentences_of_a_batch_do_not_influence_one_another(beam):
 
 
 @pytest.mark.parametrize("nbest", [1, 3])
-def test_sentences_that_are_over_idle_for_a_while_and_change_nothing(nbest):
+def test_finished_sentences_idle_for_a_while_and_change_nothing(nbest):
     tables = [Table(seed, eos=20.0 if seed % 10 == 0 else -20.0) for seed in range(20)]
     limits = [6 if seed % 10 == 0 else 3 + seed // 2 for seed in range(20)]
     step, sizes = TableStep(tables), []
@@ -219,7 +216,7 @@ def test_sentences_that_are_over_idle_for_a_while_and_change_nothing(nbest):
 
     settings = {"beam": 4, "alpha": 0.6, "nbest": nbest}
     together = BeamSearch(**settings)(noted, [Task(n) for n in limits], CPU)
-    # Two of twenty are over at once, a third after 3 steps, two more after each of the next.
+    # Two of twenty finish at once, a third after 3 steps, two more after each of the next.
     assert sizes[:6] == [20, 20, 20, 20, 16, 14]
     assert sizes[-1] < 3
     for table, limit, found in zip(tables, limits, together, strict=True):
@@ -231,26 +228,6 @@ def test_a_batch_has_one_of_few_sizes_that_are_at_most_a_fifth_more():
     sizes = [round_up(count) for count in range(1, 65)]
     assert sorted(set(sizes[15:])) == [16, 20, 24, 28, 32, 40, 48, 56, 64]
     assert all(0 <= size - count < max(1, count / 4) for count, size in enumerate(sizes, 1))
-
-
-@pytest.mark.parametrize("count", [1, 2, 8])
-@pytest.mark.parametrize("width", [1, 5, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 1100])
-@pytest.mark.parametrize("impossible", [0.0, 0.5, 0.999])
-def test_the_best_places_are_those_of_topk(width, count, impossible, monkeypatch):
-    monkeypatch.setattr(module, "ELEMENTS_AT_ONCE", 5000)  # some sentences at a time
-    logits_BJW, added_BJ = torch.randn(9, 2, width), torch.randn(9, 2)
-    logits_BJW[torch.rand(logits_BJW.shape) < impossible] = -math.inf
-    sums_BN = (logits_BJW + added_BJ[..., None]).flatten(1)
-    values, places = best_index(logits_BJW.clone(), added_BJ, count)
-    assert values.tolist() == sums_BN.topk(min(count, 2 * width)).values.tolist()
-    assert sums_BN.gather(1, torch.from_numpy(places)).tolist() == values.tolist()
-    assert all(len(set(row)) == len(row) for row in places.tolist())
-
-
-def test_the_normaliser_is_the_logarithm_of_the_sum(monkeypatch):
-    monkeypatch.setattr(module, "ELEMENTS_AT_ONCE", 100)
-    logits_BJW = 30 * torch.randn(7, 3, 40)
-    torch.testing.assert_close(normaliser(logits_BJW), logits_BJW.logsumexp(-1))
 
 
 def test_scores_that_are_no_numbers_give_no_hypotheses():

@@ -20,8 +20,9 @@ from count import counts
 from torch import Tensor, nn
 
 from aiayn.device import prepare_device
+from aiayn.kernels.layout import Layout
+from aiayn.model import restricted
 from aiayn.model.attention import attention
-from aiayn.model.local import restricted_attention
 
 Layer = Callable[[Tensor], Tensor]
 EVERYWHERE = torch.ones(1, 1, dtype=torch.bool)
@@ -52,7 +53,9 @@ def fused_attention(d: int, width: int) -> Layer:
 
 def restricted_attention(d: int, width: int) -> Layer:
     """Equation 1 over a neighborhood of size r = `width`."""
-    return lambda x: joined(restricted_attention(*(heads(x),) * 3, window=width))
+    return lambda x: joined(
+        restricted.restricted_attention(*(heads(x),) * 3, Layout(), window=width)
+    )
 
 
 def recurrent(d: int, width: int) -> Layer:
