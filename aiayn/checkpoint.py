@@ -7,6 +7,7 @@ never runs code. `last.pt` is a model file with the optimizer's state on top.
 
 import zipfile
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
@@ -14,13 +15,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from aiayn.config import Config
 from aiayn.config_file import from_settings, settings_of
 from aiayn.data.atomic import write_whole
 from aiayn.data.codec import Codec
 from aiayn.errors import DataError, UsageError
-from aiayn.kernels.skip_init import SkipInit
 from aiayn.model.transformer import Transformer
 
 FORMAT = "aiayn model"
@@ -37,6 +38,9 @@ UNREADABLE = (
     ValueError,
 )
 """What opening a torn, damaged or foreign file may raise."""
+
+FILLS = {"normal_", "uniform_", "fill_", "zero_", "div"}
+"""How modules initialize a tensor without nn.init; div scales random numbers just drawn."""
 
 ANOTHER_CHECKPOINT = (
     "give a run folder or a .pt file that aiayn wrote; if this is one, use another checkpoint"
@@ -155,3 +159,34 @@ def _read(path: Path) -> Any:
     except UNREADABLE:
         pass
     raise DataError(f"{path} is damaged or is not a model file", fix=ANOTHER_CHECKPOINT)
+
+
+class SkipInit(TorchFunctionMode):
+    """Build modules in this context with their tensors allocated and not filled.
+
+    Drawing the weights of a large model only to overwrite them takes seconds. On the meta
+    device, the fills would also import sympy and torch._dynamo, which takes longer than loading
+    torch itself.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run a function of torch, unless it fills a tensor."""
+        kwargs = kwargs or {}
+        if func is torch.randn:
+            func = torch.empty
+        elif _fills(func):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def _fills(func: Callable[..., Any]) -> bool:
+    # Descriptors, such as those of a tensor's attributes, have no such names.
+    if getattr(func, "__module__", "") == "torch.nn.init":
+        return True
+    return getattr(func, "__name__", "") in FILLS

@@ -6,6 +6,7 @@ import pytest
 import torch
 from test_transformer import SMALL, padded_batch, small_model
 from torch import Tensor, nn
+from toy import keep_attention_weights
 
 from aiayn.data.batch import batch_of
 from aiayn.kernels import layout as layout_module
@@ -45,7 +46,7 @@ def test_packed_states_and_gradients_equal_padded_ones(settings):
 
 def test_the_plain_path_of_attention_can_be_packed_too():
     model = small_model()
-    model.keep_attention_weights()
+    keep_attention_weights(model)
     padded, packed = states_both_ways(model)
     torch.testing.assert_close(packed, padded)
 

@@ -5,6 +5,7 @@ import torch
 from test_decoder import SOURCES, Prefixes, assert_close
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
+from toy import keep_attention_weights
 
 from aiayn.config import ModelConfig
 from aiayn.data.batch import pad
@@ -65,7 +66,7 @@ def test_the_fast_path_equals_equation_1_with_and_without_blocks(length, window,
 
 def test_the_plain_path_shows_no_weight_outside_of_the_window():
     model = model_with(4)
-    model.keep_attention_weights()
+    keep_attention_weights(model)
     model(torch.randint(2, 11, (2, 9)), torch.randint(2, 11, (2, 9)))
     distance = (torch.arange(9)[:, None] - torch.arange(9)).abs()
     for layer in (model.encoder[0], model.decoder[0]):

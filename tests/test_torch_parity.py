@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from toy import keep_attention_weights
 
 from aiayn.config import ModelConfig
 from aiayn.model.positions import sinusoids
@@ -86,7 +87,7 @@ def test_the_model_equals_torch_s_own_layers_forward_and_back(reference):
     for parameter in ours.parameters():
         nn.init.normal_(parameter, std=0.3)
     theirs = TorchTransformer(ours)
-    ours.keep_attention_weights(reference)
+    keep_attention_weights(ours, reference)
     source, target = torch.randint(1, WORDS, (3, 7)), torch.randint(1, WORDS, (3, 6))
     source *= torch.arange(7) < torch.tensor([[7], [4], [1]])
     target *= torch.arange(6) < torch.tensor([[3], [6], [5]])

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from toy import keep_attention_weights
 
 from aiayn.config import ModelConfig
 from aiayn.errors import DataError
@@ -45,7 +46,7 @@ def test_the_plain_path_equals_the_fused_one_when_d_k_differs_from_d_v():
     fused = model(source, target)
     learned = [p for p in model.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(fused.square().sum(), learned)
-    model.keep_attention_weights()
+    keep_attention_weights(model)
     plain = model(source, target)
     torch.testing.assert_close(plain, fused)
     expected = torch.autograd.grad(plain.square().sum(), learned)
@@ -54,7 +55,7 @@ def test_the_plain_path_equals_the_fused_one_when_d_k_differs_from_d_v():
 
 def test_the_plain_path_shows_where_every_layer_looks():
     model = small_model()
-    model.keep_attention_weights()
+    keep_attention_weights(model)
     source, target = padded_batch()
     model(source, target)
     for layer in model.encoder:

@@ -242,10 +242,10 @@ def test_dropout_does_not_depend_on_what_was_drawn_before(make_state, corpus):
     assert torch.equal(one, other)
 
 
-def test_updates_go_on_from_any_place(corpus):
+def test_updates_resume_from_any_position(corpus):
     batch = tiny_config().batch
     run = list(islice(updates_from(corpus, batch, ALONE, seed=1, epoch=0, number=0), 12))
-    place = run[6].next_place
+    place = run[6].next_position
     again = next(updates_from(corpus, batch, ALONE, seed=1, epoch=place[0], number=place[1]))
     assert (again.epoch, again.number) == place == (run[7].epoch, run[7].number)
     assert torch.equal(again.micro[0][1].source_BS, run[7].micro[0][1].source_BS)
@@ -256,7 +256,7 @@ def test_an_epoch_follows_the_one_before(corpus):
     updates = updates_from(corpus, batch, ALONE, seed=1, epoch=0, number=0)
     first = next(updates)
     rest = list(islice(updates, first.updates_in_epoch))
-    assert rest[-2].next_place == (1, 0)
+    assert rest[-2].next_position == (1, 0)
     assert (rest[-1].epoch, rest[-1].number) == (1, 0)
     tokens = sum(update.target_tokens for update in [first, *rest[:-1]])
     assert tokens == corpus.target_lengths.sum()

@@ -17,6 +17,8 @@ from aiayn.data.folder import DataFolder
 from aiayn.data.inputs import ParallelText
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.transformer import Transformer
 
 WORDS = [consonant + vowel for consonant in "bdgk" for vowel in "aeiou"]
 
@@ -89,3 +91,10 @@ def make_data(
         texts[split] = [ParallelText(*files)]
     settings = Settings(vocab_size=320 if shared else 290, shared=shared)
     return preprocess(texts, folder / "data", settings=settings)
+
+
+def keep_attention_weights(model: Transformer, wanted: bool = True) -> None:
+    """Use the plain path of equation 1 in every attention, which keeps its weights."""
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.keep_weights = wanted

@@ -138,12 +138,6 @@ class Transformer(nn.Module):
         """Return y E^T: no scale, and no bias unless the settings ask for one."""
         return cast(Tensor, self.output(states))
 
-    def keep_attention_weights(self, wanted: bool = True) -> None:
-        """Use the plain path of equation 1 everywhere; each layer keeps its weights."""
-        for module in self.modules():
-            if isinstance(module, MultiHeadAttention):
-                module.keep_weights = wanted
-
 
 def is_token(ids_BL: Tensor) -> Tensor:
     """Return the mask (B, 1, 1, L) that hides padding from every query."""

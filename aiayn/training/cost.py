@@ -2,8 +2,8 @@
 
 import torch
 
+from aiayn.checkpoint import SkipInit
 from aiayn.config import ModelConfig
-from aiayn.kernels.skip_init import SkipInit
 from aiayn.model.transformer import Transformer
 
 PAPER_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
