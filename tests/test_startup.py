@@ -7,7 +7,7 @@ import pytest
 import torch
 from toy import tiny_config
 
-from aiayn.kernels.skip_init import SkipInit
+from aiayn.checkpoint import SkipInit
 from aiayn.model.transformer import Transformer
 
 RUN_AND_LIST = """
