@@ -64,8 +64,8 @@ class Progress:
         """Read the progress that a checkpoint holds, under the key that files have on disk."""
         return cls(**checkpoint.training["place"])
 
-    def improved(self, valid: Mapping[str, float]) -> bool:
-        """Count a validation after this step; return whether it is the best so far."""
+    def update_best(self, valid: Mapping[str, float]) -> bool:
+        """Compare a validation with the best so far, which it replaces if it is better."""
         score, negative_loss = quality(valid)
         best = self.best is None or (score, negative_loss) > (self.best, -self.best_loss)
         self.stale = 0 if best else self.stale + 1

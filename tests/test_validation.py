@@ -60,6 +60,6 @@ def test_a_higher_score_is_better_and_among_equal_scores_a_lower_loss():
     )
     assert quality(worst) < quality(middle) < quality(best)
     progress = Progress()
-    found = [progress.improved(valid) for valid in (worst, middle, best, worst)]
+    found = [progress.update_best(valid) for valid in (worst, middle, best, worst)]
     assert found == [True, True, True, False]
     assert (progress.best, progress.best_loss, progress.stale) == (1.0, 9.0, 1)

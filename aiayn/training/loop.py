@@ -258,7 +258,7 @@ def validate(t: Training) -> None:
             f" {found.loss:g}",
             fix=divergence_fix(t),
         )
-    best = progress.improved(found.metrics)
+    best = progress.update_best(found.metrics)
     if best:
         path = t.run.path / "best.pt"
         t.group.on_first_rank(lambda: save_model(path, t.state.to_file(resumable=False)))
