@@ -10,7 +10,7 @@ from aiayn.checkpoint import load_model
 from aiayn.distributed import ProcessGroup
 from aiayn.run_folder import Progress, quality
 from aiayn.scoring.score import Score
-from aiayn.training.update import loss_of
+from aiayn.training.loss import batch_loss
 from aiayn.validation import Validation, validation_loss, validation_score
 
 ALONE = ProcessGroup(0, 1, torch.device("cpu"))
@@ -30,7 +30,7 @@ def test_the_perplexity_is_that_of_score_for_any_size_of_batch(
         data.corpus("valid"),
         ALONE,
         torch.float32,
-        batch_loss=lambda model, batch: loss_of(model, batch, smoothing=0.0).plain,
+        batch_loss=lambda model, batch: batch_loss(model, batch, smoothing=0.0).plain,
         limit=limit,
     )
     valid = (data.path / "valid.src", data.path / "valid.ref")
