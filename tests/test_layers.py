@@ -72,6 +72,12 @@ def test_relu_dropout_acts_inside_the_network_in_training_only():
     assert torch.equal(network.eval()(x), network(x))
 
 
+def test_the_residual_connection_adds_what_the_sub_layer_was_given():
+    add, x = AddAndNorm(8, dropout=0.0), torch.randn(3, 8)
+    torch.testing.assert_close(add(x, torch.square), add.norm(x + x**2))
+    assert torch.equal(add(x, torch.zeros_like), add.norm(x))
+
+
 def test_the_norm_stands_after_the_sum():
     add = AddAndNorm(3, dropout=0.0)
     # The sum is (3, 0, -3): mean 0, variance 6.

@@ -182,6 +182,21 @@ def test_a_search_stops_as_soon_as_nothing_can_improve():
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize(("log_p", "stops"), [(-2.05, True), (-1.95, False)])
+def test_a_search_stops_where_log_p_over_the_penalty_of_the_limit_is_no_better(log_p, stops):
+    calls = []
+
+    def step(tokens_BJ, parents_BJ):
+        calls.append(tokens_BJ)
+        others = math.log(1 - math.exp(-1) - 3 * math.exp(log_p))  # padding, never chosen
+        logits = torch.tensor([others, -1.0, log_p, log_p, log_p])
+        return logits.expand(*tokens_BJ.shape, SIZE).clone()
+
+    # An output of EOS alone scores -1 / 1; lp(7) = (5 + 7) / 6 = 2 bounds all longer ones.
+    BeamSearch(alpha=1.0)(step, [Task(7)], CPU)
+    assert (len(calls) == 1) == stops
+
+
 @pytest.mark.parametrize("alpha", [0.6, 3.0])
 @pytest.mark.parametrize("seed", range(20))
 def test_a_beam_of_one_is_greedy_search(seed, alpha):
