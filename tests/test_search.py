@@ -82,7 +82,7 @@ def all_scores(table: Table, limit: int, alpha: float) -> dict[tuple[int, ...], 
 
 
 def patient_search(table: Table, limit: int, beam: int, alpha: float) -> list[Hypothesis]:
-    """Beam search in plain Python that always goes on to the limit."""
+    """Beam search in plain Python that always searches up to the limit."""
     live, done = [(0.0, ())], []
     for length in range(1, limit + 1):
         grown = [
