@@ -11,7 +11,7 @@ W vocabulary.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from torch import Tensor
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.kernels.topk import largest_sums, logsumexp
 from aiayn.special_ids import EOS, PAD
+
+Length = TypeVar("Length", float, NDArray[np.float64])
 
 
 class Task(NamedTuple):
@@ -72,9 +74,10 @@ class Search(Protocol):
         """Return the hypotheses of each sentence, best first."""
 
 
-def length_penalty(length: int, alpha: float) -> float:
+def length_penalty(length: Length, alpha: float) -> Length:
     """lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts EOS."""
-    return float(((5 + length) / 6) ** alpha)
+    penalty: Length = ((5 + length) / 6) ** alpha
+    return penalty
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -257,7 +260,9 @@ class BeamState(SearchState):
         """Return for each sentence whether no continuation can be wanted any more."""
         rows = self.rows
         to_beat_B = [self._score_to_beat(self.completed[i]) for i in rows.sentence_B]
-        bound_B = rows.sums_BJ[:, 0] / ((5 + rows.limit_B) / 6) ** self.search.alpha
+        bound_B = rows.sums_BJ[:, 0] / length_penalty(
+            rows.limit_B.astype(np.float64), self.search.alpha
+        )
         return (rows.length >= rows.limit_B) | (bound_B <= np.array(to_beat_B))
 
     def _score_to_beat(self, completed: list[Hypothesis]) -> float:
