@@ -23,14 +23,14 @@ from aiayn.generation.translator import Translation
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
 
+# The three uses of attention, section 3.2.3.
 ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
-"""The three uses of attention, section 3.2.3."""
+# The decoder reads padding before the first token; a reader would take that for an end.
 START = "<s>"
-"""The decoder reads padding before the first token; a reader would take that for an end."""
+# The head that stands for all heads.
 MEAN = "mean"
-"""The head that stands for all heads."""
+# Tokens of either side; the weights grow with the square.
 LONGEST = 1024
-"""Tokens of either side; the weights grow with the square."""
 
 T = TypeVar("T")
 Translate = Callable[[Iterable[str]], Iterable[Translation]]

@@ -163,6 +163,7 @@ class SearchState(ABC):
         parents_BJ = None
         while self.rows.sentence_B.size:
             logits_BJW = step(tokens_BJ, parents_BJ).float()
+            # Before the rules: log P is that of the model, whatever they forbid.
             normalizer_BJ = logsumexp(logits_BJW)
             prefixes = [self.tasks[sentence].prefix for sentence in self.rows.sentence_B]
             self.rules.apply(logits_BJW, self.rows.ids_BJT, prefixes)
@@ -223,6 +224,7 @@ class BeamState(SearchState):
             part.cpu().numpy()
             for part in largest_sums(logits_BJW, added_BJ, 2 * self.search.beam)
         )
+        # A place counts through the vocabulary of each slot in turn.
         slots_BC, tokens_BC = np.divmod(places_BC, logits_BJW.size(-1))
         ids_BCT = np.take_along_axis(rows.ids_BJT, slots_BC[..., None], axis=1)
         ids_BCT = np.concatenate([ids_BCT, tokens_BC[..., None]], axis=-1)
@@ -260,6 +262,7 @@ class BeamState(SearchState):
         """Return for each sentence whether no continuation can be wanted any more."""
         rows = self.rows
         to_beat_B = [self._score_to_beat(self.completed[i]) for i in rows.sentence_B]
+        # log P only falls, and no penalty is larger than that of the limit.
         bound_B = rows.sums_BJ[:, 0] / length_penalty(
             rows.limit_B.astype(np.float64), self.search.alpha
         )

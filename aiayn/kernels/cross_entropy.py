@@ -18,8 +18,8 @@ from aiayn.device import elements_at_once
 from aiayn.kernels.autograd import apply
 from aiayn.kernels.linear import can_use_onednn, onednn_linear
 
+# In float16 the gradient of a rare token would underflow; products are scaled up by this.
 HALF_SCALE = 1024.0
-"""In float16 the gradient of a rare token would underflow; products are scaled up by this."""
 
 
 def fused_linear_cross_entropy(

@@ -13,8 +13,8 @@ from torch.autograd.function import once_differentiable
 
 from aiayn.kernels.autograd import apply, is_training_on_cpu
 
+# Whether oneDNN multiplies matrices that are not packed for it as fast as BLAS: on x86.
 ONEDNN_IS_FAST = torch._C._has_mkldnn and "AVX" in torch.backends.cpu.get_cpu_capability()
-"""Whether oneDNN multiplies matrices that are not packed for it as fast as BLAS: on x86."""
 
 
 class Linear(nn.Linear):

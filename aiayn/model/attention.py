@@ -34,6 +34,7 @@ def attention(
     """
     d_k = q_BHLK.size(-1)
     scores_BHLM = q_BHLK @ k_BHMK.mT / math.sqrt(d_k)
+    # exp(-inf) = 0: what a query may not look at has no weight.
     weights_BHLM = softmax(scores_BHLM.masked_fill(~allowed, -math.inf))
     return F.dropout(weights_BHLM, dropout) @ v_BHMV, weights_BHLM
 
@@ -130,6 +131,7 @@ class MultiHeadAttention(nn.Module):
             cache: Holds the keys and values of earlier positions, and gets those of this one.
         """
         if x is memory:
+            # Self-attention: one product makes queries, keys and values.
             q_BHLK, k_BHMK, v_BHMV = self.project(x, keys, self.w_q, self.w_k, self.w_v)
         else:
             (q_BHLK,) = self.project(x, queries, self.w_q)
@@ -169,6 +171,7 @@ class MultiHeadAttention(nn.Module):
             heads_BHLV, weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, mask, dropout)
             self.weights_BHLM = weights_BHLM if self.keep_weights else None
             return heads_BHLV
+        # torch's fused kernel never holds all (L, M) scores at once.
         allowed, causal = keys.allowed, keys.causal
         if self.window:
             allowed, causal = visible(q_BHLK, k_BHMK, keys, self.window), False

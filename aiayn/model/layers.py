@@ -131,6 +131,7 @@ class DecoderLayer(nn.Module):
             source: The layout of the memory, whose padding is hidden.
             cache: Keys and values that are known.
         """
+        # Searching, y is one position of each hypothesis, and the past is in the cache.
         past, seen = (None, None) if cache is None else cache
         y = self.add_1(y, lambda y: self.self_attention(y, y, target, target, past))
         y = self.add_2(y, lambda y: self.cross_attention(y, memory, target, source, seen))

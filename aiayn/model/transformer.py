@@ -31,6 +31,7 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look up the vectors of ids."""
+        # Not padding_idx: padding is a row of the shared matrix, which the output trains.
         return F.embedding(ids, self.weight) * self.scale * (ids != PAD)[..., None]
 
 
@@ -44,6 +45,7 @@ class Transformer(nn.Module):
         super().__init__()
         c = self.config = config
         shared = target_vocabulary is None
+        # Every matrix is drawn before some are tied, so that a seed gives the same layers.
         target_vocabulary = target_vocabulary or source_vocabulary
         self.source_embedding = Embedding(source_vocabulary, c.d_model)
         self.target_embedding = Embedding(target_vocabulary, c.d_model)

@@ -22,12 +22,12 @@ from aiayn.sample.grammar import Grammar
 PARTS = ("train", "valid", "test")
 LANGUAGES = ("en", "de")
 CHUNK_SENTENCES = 1024
+# One sentence in so many is for validation, and one for test.
 HELD_OUT_SHARE = 32
-"""One sentence in so many is for validation, and one for test."""
 PART_OF_REMAINDER = {0: "valid", 1: "test"}
 DEFAULT_HELD_OUT = 1000
+# Sentences that take longer to make than a process takes to start.
 WORTH_A_PROCESS = 100_000
-"""Sentences that take longer to make than a process takes to start."""
 
 Pair = tuple[str, str]
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 CASES = NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 CASE_NAMES = ("nom", "acc", "dat", "gen")
+# A gender of its own: the German plural does not tell the others apart.
 PLURAL = "p"
-"""A gender of its own: the German plural does not tell the others apart."""
 
+# The four forms of a word or a phrase, by case.
 Cases = tuple[str, ...]
-"""The four forms of a word or a phrase, by case."""
 
 STRONG = {
     "m": ("er", "en", "em", "es"),
@@ -25,8 +25,8 @@ ARTICLE = {
     PLURAL: ("die", "die", "den", "der"),
 }
 RELATIVE = ARTICLE | {PLURAL: ("die", "die", "denen", "der")}
+# Where `ein` and the possessives have no ending, so that the adjective shows the gender.
 WITHOUT_ENDING = (("m", NOMINATIVE), ("n", NOMINATIVE), ("n", ACCUSATIVE))
-"""Where `ein` and the possessives have no ending, so that the adjective shows the gender."""
 
 
 @cache

@@ -39,6 +39,7 @@ def run_update(
     # Dividing by a tensor: reading the scale as a number would wait for the device.
     norm /= state.scaler.scale(torch.ones_like(norm))
     take_step(state)
+    # One tensor, read when a line is logged: a copy per number would wait for the device.
     return torch.cat([losses, norm[None]])
 
 
@@ -56,7 +57,7 @@ def accumulate_gradients(
         fitting = [
             part for each in micro_batches for part in split_to_fit(each, state.too_large)
         ]
-        state.gradients.clear()
+        state.gradients.clear()  # a failed attempt may have left a part of its gradient
         losses = torch.zeros(2, dtype=sum_type(device), device=device)
         for micro_batch in fitting:
             loss = if_it_fits(partial(backward, state, micro_batch, dtype), device)
@@ -72,6 +73,7 @@ def accumulate_gradients(
 def backward(state: TrainState, micro_batch: MicroBatch, dtype: torch.dtype) -> Tensor:
     """Add the gradient of one micro-batch and return its two losses."""
     device, config = state.gradients.device, state.config
+    # Seeded by its place in the run, not by what ran before: resuming draws the same.
     seed_dropout(device, dropout_seed(config.train.seed, state.progress.step, micro_batch.name))
     with autocast(device, dtype):
         loss = batch_loss(state.model, micro_batch.batch, config.optim.smoothing)
