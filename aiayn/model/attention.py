@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from aiayn.kernels.attention import has_fused_attention, softmax, step_attention
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.linear import Linear, concat_weights, linear
-from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_attention
+from aiayn.model.restricted import LONG, MANY, neighborhood, restricted_attention
 
 
 def attention(
@@ -100,9 +100,8 @@ class MultiHeadAttention(nn.Module):
     def _initialize(self) -> None:
         """Draw Glorot uniform weights and zero biases.
 
-        The paper is silent. Its code kept the projections that read one input in one variable
-        (Q, K, V in self-attention; K, V towards the encoder), so Glorot's fan-out is that of
-        all of them.
+        The paper is silent. Its code kept the projections that read one input in one variable,
+        so Glorot's fan-out is that of all of them.
         """
         fused = self.projections_of_memory
         for layer in (self.w_q, self.w_k, self.w_v, self.w_o):
@@ -162,7 +161,8 @@ class MultiHeadAttention(nn.Module):
     def _attend(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, keys: Layout) -> Tensor:
         """Return head_1, ..., head_h by equation 1, or by a kernel that equals it."""
         dropout = self.dropout if self.training else 0.0
-        if is_worth_blocks(q_BHLK.size(2), self.window) and not self.keep_weights:
+        is_long = self.window and q_BHLK.size(2) >= max(LONG, MANY * self.window)
+        if is_long and not self.keep_weights:
             return restricted_attention(
                 q_BHLK, k_BHMK, v_BHMV, keys, window=self.window, dropout=dropout
             )

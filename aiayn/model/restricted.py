@@ -13,13 +13,8 @@ from torch import Tensor
 
 from aiayn.kernels.layout import Layout
 
-# Positions from which on blocks are faster than a mask, if they are a few neighborhoods.
-LONG = 256
-
-
-def is_worth_blocks(length: int, window: int) -> bool:
-    """Whether `restricted_attention` is faster than a mask of the neighborhoods."""
-    return window > 0 and length >= max(LONG, 4 * window)
+# Positions, and neighborhoods, from which on blocks are faster than a mask.
+LONG, MANY = 256, 4
 
 
 def neighborhood(
