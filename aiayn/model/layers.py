@@ -122,7 +122,7 @@ class DecoderLayer(nn.Module):
         source: Layout,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Apply the three sub-layers to the target so far; with a cache, to its newest position.
+        """Apply the three sub-layers to the target; with a cache, to its newest position.
 
         `target` is the layout of y, which is causal, and `source` that of the memory. The cache
         holds what is needed of the memory, which then is None.
