@@ -1,13 +1,13 @@
-"""Run folders and model files on disk.
+"""Model files on disk.
 
 A model file holds weights, settings and vocabulary, so that `aiayn generate FILE` needs nothing
 else. It is a torch file of tensors and plain values, read with `weights_only=True`: opening one
-never runs code. `last.pt` is a model file with the optimiser's state on top.
+never runs code. `last.pt` is a model file with the optimizer's state on top.
 """
 
-import re
 import zipfile
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from aiayn.config import Config
 from aiayn.config_file import from_settings, settings_of
@@ -27,10 +28,6 @@ FORMAT = "aiayn model"
 VERSION = 1
 """Raised when a file that is written cannot be read by an earlier version."""
 
-CHECKPOINTS = "checkpoints"
-BY_DEFAULT = ("average.pt", "best.pt", "last.pt")
-"""Which file of a run folder stands for the run: the first that is there and not outdated."""
-
 UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -41,6 +38,9 @@ UNREADABLE = (
     ValueError,
 )
 """What opening a torn, damaged or foreign file may raise."""
+
+FILLS = {"normal_", "uniform_", "fill_", "zero_", "div"}
+"""How modules initialize a tensor without nn.init; div scales random numbers just drawn."""
 
 ANOTHER_CHECKPOINT = (
     "give a run folder or a .pt file that aiayn wrote; if this is one, use another checkpoint"
@@ -63,7 +63,7 @@ class ModelFile:
 
     def check(self) -> None:
         """Refuse weights that are not those of a network with these settings."""
-        with torch.device("meta"):
+        with torch.device("meta"), SkipInit():
             wanted = build_model(self.config, self.codec).state_dict()
         if odd := wanted.keys() ^ self.weights.keys():
             raise ValueError(f"its settings and its weights do not agree on {min(odd)}")
@@ -76,7 +76,8 @@ class ModelFile:
 
     def build(self) -> Transformer:
         """Return the network with these weights, ready for inference."""
-        model = build_model(self.config, self.codec)
+        with SkipInit():
+            model = build_model(self.config, self.codec)
         model.load_state_dict(self.weights)
         return model.eval()
 
@@ -160,47 +161,32 @@ def _read(path: Path) -> Any:
     raise DataError(f"{path} is damaged or is not a model file", fix=ANOTHER_CHECKPOINT)
 
 
-def find_model(path: Path) -> Path:
-    """Return the model file that a path stands for: itself, or the best of a run folder."""
-    if not path.is_dir():
-        return path
-    for name in BY_DEFAULT:
-        if (path / name).exists() and (name != "average.pt" or has_current_average(path)):
-            return path / name
-    foreign = (path / "config.json").exists()
-    raise UsageError(
-        f"{path} holds no model: none of {', '.join(BY_DEFAULT)} is there",
-        fix="it looks like a model of another toolkit: aiayn import reads those of transformers"
-        if foreign
-        else "give the folder that `aiayn train -o` wrote, or a model file",
-    )
+class SkipInit(TorchFunctionMode):
+    """Build modules in this context with their tensors allocated and not filled.
+
+    Drawing the weights of a large model only to overwrite them takes seconds. On the meta
+    device, the fills would also import sympy and torch._dynamo, which takes longer than loading
+    torch itself.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run a function of torch, unless it fills a tensor."""
+        kwargs = kwargs or {}
+        if func is torch.randn:
+            func = torch.empty
+        elif _fills(func):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
-def has_current_average(run: Path) -> bool:
-    """Tell whether the average of a run is not one of fewer updates than it has by now."""
-    average, last = run / "average.pt", run / "last.pt"
-    if not (average.exists() and last.exists()):
-        return average.exists()
-    if average.stat().st_mtime_ns >= last.stat().st_mtime_ns:
+def _fills(func: Callable[..., Any]) -> bool:
+    # Descriptors, such as those of a tensor's attributes, have no such names.
+    if getattr(func, "__module__", "") == "torch.nn.init":
         return True
-    # A copy of a folder may have other times.
-    try:
-        steps = [
-            torch.load(path, map_location="cpu", weights_only=True, mmap=True)["step"]
-            for path in (average, last)
-        ]
-    except (*UNREADABLE, KeyError, TypeError):
-        return False
-    return bool(steps[0] == steps[1])
-
-
-def step_path(run: Path, step: int) -> Path:
-    """Return where the weights after an update are kept."""
-    return run / CHECKPOINTS / f"step-{step:08}.pt"
-
-
-def list_steps(run: Path) -> dict[int, Path]:
-    """Return the checkpoints of a run by update, in order."""
-    found = (run / CHECKPOINTS).glob("step-*.pt")
-    named = ((re.fullmatch(r"step-(\d+)\.pt", path.name), path) for path in found)
-    return dict(sorted((int(match[1]), path) for match, path in named if match))
+    return getattr(func, "__name__", "") in FILLS

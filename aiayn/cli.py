@@ -28,7 +28,8 @@ SUMMARIES = {
     " alike.",
     "import": "Convert a foreign model into a model file for generate, score, attend and"
     " train.",
-    "info": "Describe something: settings, sizes, parameters by part, what a run reached.",
+    "info": "Describe a preset, data folder, run or model: settings, sizes, parameters,"
+    " progress.",
 }
 """The commands in the order of the pipeline, with the first line of their help."""
 SYNONYMS = {

@@ -51,6 +51,7 @@ def _width(stream: TextIO | None) -> int | None:
     return None if stream is not None and stream.isatty() else WIDE
 
 
+# Made before cli.py sets the encoding of the streams: rich looks sys.stdout up for every line.
 stdout = _Console(highlight=False, width=_width(sys.stdout))
 stderr = _Console(stderr=True, highlight=False, width=_width(sys.stderr))
 
@@ -63,6 +64,7 @@ def _discard(stream: IO[str]) -> None:
 def result(text: str) -> None:
     """Write one line of the result to standard output, verbatim and at once."""
     try:
+        # Not by rich, which would wrap, highlight and interpret brackets.
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
@@ -75,14 +77,9 @@ def result_json(value: object) -> None:
     result(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def result_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = ""
-) -> None:
-    """Write a table to standard output; without any name of a column, it has no head.
-
-    Whole numbers get thousands separators.
-    """
-    stdout.print(_table(columns, rows, title))
+def result_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a table to standard output; if no column has a name, it has no head."""
+    stdout.print(_table(columns, rows))
 
 
 def result_text(line: Text) -> None:
@@ -109,11 +106,9 @@ def ignore_broken_stderr() -> None:
     stderr.ignores_broken_pipe = True
 
 
-def say_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = ""
-) -> None:
+def say_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Write a table to standard error."""
-    stderr.print(_table(columns, rows, title))
+    stderr.print(_table(columns, rows))
 
 
 def warn(message: str) -> None:
@@ -140,14 +135,9 @@ def progress(label: str, *, total: int | None, unit: str) -> Iterator[Callable[[
 
 @contextmanager
 def _bar(label: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        _Rate(unit),
-        TimeRemainingColumn(),
-    )
+    name, rate, left = TextColumn("{task.description}"), _Rate(unit), TimeRemainingColumn()
     # By default the bar captures sys.stdout, too, and results would end on stderr.
-    with Progress(*columns, console=stderr, redirect_stdout=False) as bars:
+    with Progress(name, BarColumn(), rate, left, console=stderr, redirect_stdout=False) as bars:
         task = bars.add_task(label, total=total)
         yield lambda amount: bars.advance(task, amount)
 
@@ -162,7 +152,7 @@ def _plain(label: str, total: int | None, unit: str) -> Iterator[Callable[[int],
         done += amount
         if time.monotonic() - last >= PLAIN_LINE_SECONDS:
             last = time.monotonic()
-            say(f"{label}: {amount_of(done, total)} {unit}, {done / (last - start):,.0f}/s")
+            say(f"{label}: {_amount(done, total)} {unit}, {done / (last - start):,.0f}/s")
 
     yield advance
     say(f"{label}: {done:,} {unit} in {time.monotonic() - start:.1f} s")
@@ -176,23 +166,20 @@ class _Rate(ProgressColumn):
         self.unit = unit
 
     def render(self, task: Task) -> Text:
-        total = None if task.total is None else int(task.total)
         speed = task.finished_speed or task.speed or 0
-        return Text(f"{amount_of(int(task.completed), total)} {self.unit}, {speed:,.0f}/s")
+        return Text(f"{_amount(task.completed, task.total)} {self.unit}, {speed:,.0f}/s")
 
 
-def amount_of(done: int, total: int | None) -> str:
-    """Return `3,000 of 5,000`, or `3,000` if the total is not known."""
-    return f"{done:,}" if total is None else f"{done:,} of {total:,}"
+def _amount(done: float, total: float | None) -> str:
+    return f"{done:,.0f}" if total is None else f"{done:,.0f} of {total:,.0f}"
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str) -> Table:
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
-    table.show_header = any(columns)
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=any(columns))
     cells = [[_cell(value) for value in row] for row in rows]
-    numeric = [all(_is_number(row[i]) for row in cells) for i in range(len(columns))]
-    for name, right in zip(columns, numeric, strict=True):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for number, name in enumerate(columns):
+        numeric = all(_is_number(row[number]) for row in cells)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         table.add_row(*(escape(cell) for cell in row))
     return table
@@ -200,7 +187,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str)
 
 def _cell(value: object) -> str:
     match value:
-        case bool():
+        case bool():  # before int, which it is a kind of
             return "yes" if value else "no"
         case int():
             return f"{value:,}"

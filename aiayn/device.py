@@ -102,7 +102,7 @@ def _multiplies_bfloat16(device: torch.device) -> bool:
 @cache
 def has_bfloat16() -> bool:
     """Whether this processor multiplies bfloat16 by an instruction of its own."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def _matrix_tiles_crash() -> bool:

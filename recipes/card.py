@@ -1,9 +1,9 @@
-"""Set what a run has reached beside what the paper reports: a results card.
+"""Compare the scores of a run with the paper's: a results card.
 
 card.py expected.yaml ROW --info info.json --score score.json [--gpus 8] [--json card.json]
 
-reads what `aiayn info RUN --json` and `aiayn score --json` printed, prints the card as Markdown
-and writes it as JSON.
+reads the output of `aiayn info RUN --json` and `aiayn score --json`, prints the card as
+Markdown and writes it as JSON.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def make_card(
     tflops: float,
     scale: str,
 ) -> dict[str, Any]:
-    """Return everything that the card says."""
+    """Return the content of the card."""
     of_paper = expected["rows"][row]
     bands = of_paper["scores"]
     settings = json.dumps(info["settings"], sort_keys=True).encode()
@@ -70,7 +70,7 @@ def make_card(
 
 
 def judge(score: dict[str, Any], band: dict[str, Any], scale: str) -> dict[str, Any]:
-    """Return a score with the paper's value and where it lies; a rehearsal is not judged."""
+    """Return a score with the paper's value and a verdict; a rehearsal has none."""
     low, high = band["low"], band["high"]
     inside = low <= round(score["value"], 2) <= high
     verdict = "inside" if inside else "outside"
@@ -87,7 +87,7 @@ def judge(score: dict[str, Any], band: dict[str, Any], scale: str) -> dict[str, 
 
 
 def to_markdown(card: dict[str, Any]) -> str:
-    """Return the card for a person."""
+    """Return the card as Markdown."""
     lines = [f"# {card['result']}: {card['row']}", ""]
     if card["scale"] != "paper":
         lines += [REHEARSAL, ""]
@@ -100,7 +100,7 @@ def to_markdown(card: dict[str, Any]) -> str:
         )
     lines += ["", "| training | obtained | paper |", "|---|---|---|"]
     for name, meaning in ABOUT.items():
-        obtained, paper = (written(card[who].get(name)) for who in ("obtained", "paper"))
+        obtained, paper = (formatted(card[who].get(name)) for who in ("obtained", "paper"))
         lines.append(f"| {meaning} | {obtained} | {paper} |")
     lines.append("")
     for score in card["scores"]:
@@ -113,8 +113,8 @@ def to_markdown(card: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def written(number: float | None) -> str:
-    """Write a number to be read, 100,000 or 3.3e+18, or nothing where it is unknown."""
+def formatted(number: float | None) -> str:
+    """Format a number as 100,000 or 3.3e+18; empty if it is unknown."""
     if number is None:
         return ""
     if number >= 1e12:

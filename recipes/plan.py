@@ -1,4 +1,4 @@
-"""Print what a training will be while there is no data yet; `--dry-run` of a recipe calls it.
+"""Print the plan of a training run whose data do not exist yet, for `--dry-run` of a recipe.
 
 plan.py VOCABULARY OPTIONS...      the options of `aiayn train`
 """
@@ -9,8 +9,7 @@ from pathlib import Path
 
 from aiayn.commands.info import parse_sizes
 from aiayn.commands.train import resolve
-from aiayn.training.cost import parameters_of
-from aiayn.training.cost import training_flops
+from aiayn.training.cost import parameters_of, training_flops
 
 
 def main() -> None:
@@ -23,7 +22,7 @@ def main() -> None:
     settings = [word for word in rest if re.match(r"\w+\.\w+=", word)]
     if known.steps:
         settings.append(f"train.steps={known.steps}")
-    # The file of a rehearsal is made by a step before: a plan has only its preset.
+    # An earlier step makes the file of a rehearsal: a plan has only its preset.
     file = known.config if known.config and known.config.exists() else None
     config = resolve(known.preset, file, settings)
     source, target = known.vocabulary
@@ -38,7 +37,7 @@ def main() -> None:
     parameters = parameters_of(config.model, source, target)["total"]
     print(
         f"    {parameters:,} parameters, {config.train.steps:,} updates of"
-        f" {config.batch.tokens:,} tokens a side, {flops:.2g} floating-point operations"
+        f" {config.batch.tokens:,} tokens per side, {flops:.2g} floating-point operations"
     )
 
 

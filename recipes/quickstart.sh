@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From nothing to a translated sentence: makes a corpus, learns to translate it, and shows how
-# well. A few minutes on two cores. Interrupted, it goes on where it was.
+# From nothing to a translated sentence: makes a corpus, trains a model on it, and shows its score
+# and translations. A few minutes on two cores. The same command resumes an interrupted run.
 #
 #     recipes/quickstart.sh [FOLDER]        default: quickstart
 set -euo pipefail
@@ -23,14 +23,14 @@ aiayn train "$work/data" -o "$work/run" --preset tiny --device cpu --nproc 2
 say "4/6 average: the mean of the last checkpoints"
 [ -e "$work/model.pt" ] || aiayn average "$work/run" -o "$work/model.pt" --last 5
 
-say "5/6 generate: beam search on text it has not seen"
+say "5/6 generate: beam search on unseen text"
 [ -e "$work/test.hyp" ] || aiayn generate "$work/model.pt" -i "$work/text/test.en" -o "$work/test.hyp"
 
 say "6/6 score"
 aiayn score "$work/text/test.de" -i "$work/test.hyp"
 
 say "a few translations: source, reference, ours"
-few() { head -n 5 "$1"; } # of files: a writer into a closed pipe would end the script
+few() { head -n 5 "$1"; } # of files: a closed pipe would end the script
 paste -d '\n' <(few "$work/text/test.en") <(few "$work/text/test.de") <(few "$work/test.hyp") /dev/null
 say "the model is $work/model.pt; try it:"
 echo "echo 'The old man sees the small dog.' | aiayn generate $work/model.pt" >&2

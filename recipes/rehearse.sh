@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Rehearse every recipe: the steps of each, on text made by rule and with small models.
+# Rehearse every recipe: its steps, on text made by rule and with small models.
 #
 #     recipes/rehearse.sh [FOLDER]        default: a scratch folder that is removed afterwards
 #
-# Prints a line for each recipe with the seconds that it took; fails if one fails, and then shows
-# the end of what it said.
+# Prints a line for each recipe with its seconds; fails if one fails, and shows the
+# end of its log.
 set -euo pipefail
 recipes=$(cd "$(dirname "$0")" && pwd)
 if [ $# -gt 0 ]; then

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# What every run.sh begins with:    . "$(dirname "$0")/../steps.sh"
+# Sourced by every run.sh:    . "$(dirname "$0")/../steps.sh"
 #
-# A recipe is a list of steps. A step is skipped when its output is there, so an interrupted
-# recipe is continued by the same command; a step that fails ends the recipe with its exit code
-# (75: stopped with everything saved). Talk goes to stderr, the result to stdout.
+# A recipe is a list of steps. A step whose output exists is skipped, so the same command resumes an
+# interrupted recipe; a step that fails ends the recipe with its exit code (75: stopped with
+# everything saved). Messages go to stderr, the result to stdout.
 #
-#     SCALE=paper       real data and the paper's settings, on the GPUs that are there (default)
+#     SCALE=paper       real data and the paper's settings, on all GPUs (default)
 #     SCALE=rehearsal   the same steps on text made by rule, 16 times narrower, on a CPU
-#     WORK=FOLDER       where everything goes                       (default: work/<recipe>)
-#     GPUS=N            processes that train                        (default: all GPUs)
+#     WORK=FOLDER       where outputs go                            (default: work/<recipe>)
+#     GPUS=N            training processes                          (default: all GPUs)
 #     --dry-run         print the plan of each step and touch nothing; DRY_RUN=1 does the same
 #     --help            what the recipe does
 set -euo pipefail
@@ -33,7 +33,7 @@ for argument in "$@"; do
     case $argument in
     --dry-run) DRY_RUN=1 ;;
     -h | --help) sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;;
-    -*) fail 2 "there is no option $argument" "$0 --help tells what there is" ;;
+    -*) fail 2 "there is no option $argument" "see $0 --help" ;;
     *) arguments+=("$argument") ;;
     esac
 done
@@ -49,7 +49,7 @@ esac
 # Print the first value at the paper's scale, the second at a rehearsal.
 at_scale() { if [ "$SCALE" = paper ]; then echo "$1"; else echo "$2"; fi; }
 
-# How many processes train: one for each GPU, and one where there is none.
+# The number of training processes: one per GPU, and one without GPUs.
 count_gpus() {
     local found=0
     if command -v nvidia-smi >/dev/null; then
@@ -60,13 +60,13 @@ count_gpus() {
 # shellcheck disable=SC2034  # for the recipes
 GPUS=${GPUS:-$(at_scale "$(count_gpus)" 1)}
 
-# step WHAT OUTPUT COMMAND...      run a command that makes OUTPUT, unless it is there.
+# step WHAT OUTPUT COMMAND...      run a command that makes OUTPUT, unless OUTPUT exists.
 step() {
     local what=$1 output=$2
     shift 2
     if _skip "$what" "$output" "$@"; then return; fi
     "$@" >&2
-    [ -e "$output" ] || fail 1 "$what did not make $output" "look at what it said above"
+    [ -e "$output" ] || fail 1 "$what did not make $output" "see its messages above"
 }
 
 # capture WHAT OUTPUT COMMAND...   the same for a command that prints its result.
@@ -79,12 +79,12 @@ capture() {
     mv "$output.part" "$output"
 }
 
-# Say what comes; true if there is nothing to do, because it is done or only to be planned.
+# Announce a step; true if there is nothing to run, because it is done or this is a dry run.
 _skip() { # WHAT OUTPUT COMMAND...
     local what=$1 output=$2
     shift 2
     if [ -e "$output" ]; then
-        say "$what: $output is there"
+        say "$what: $output exists"
     elif [ -n "$DRY_RUN" ]; then
         say "$what: would make $output"
         printf '   %s\n' "$(printf ' %q' "$@")" >&2
@@ -95,7 +95,7 @@ _skip() { # WHAT OUTPUT COMMAND...
     fi
 }
 
-# The plan of a training that is to come: by its data, or by its settings while there are none.
+# The plan of a training run: from its data, or from its settings if there is no data yet.
 _plan() {
     [ "$1 $2" = "aiayn train" ] || return 0
     if [ "$SCALE" = paper ] && [ -e "$3/manifest.json" ]; then
@@ -106,8 +106,8 @@ _plan() {
 }
 
 # shrink NAME      set `small` to the settings that make a rehearsal of preset NAME: every width a
-# sixteenth, few updates of few tokens. What a row of a table varies still varies. At the
-# paper's scale there are none.
+# sixteenth, few updates of few tokens. What a row of a table varies still varies. Empty
+# at the paper's scale.
 shrink() {
     # shellcheck disable=SC2034  # for the recipes
     small=()
@@ -123,18 +123,18 @@ _narrow() {
         awk '/^  (d_model|d_ff|d_k|d_v): / { $0 = "  " $1 " " $2 / 16 } { print }'
 }
 
-# download URL FILE CHECK      CHECK: the size in bytes, or bytes:sha256. Goes on with a part.
+# download URL FILE CHECK      CHECK: the size in bytes, or bytes:sha256. Resumes a partial file.
 download() {
     local url=$1 file=$2 check=$3
     if _skip "download ${file##*/}" "$file" curl -fL --retry 5 -C - -o "$file.part" "$url"; then
         return
     fi
     mkdir -p "${file%/*}"
-    local by_hand="get $url in another way, put it at $file and run this again${INSTEAD:+; or $INSTEAD}"
+    local by_hand="download $url by other means, put it at $file and run this again${INSTEAD:+; or $INSTEAD}"
     _whole "$file.part" "$check" || curl -fL --retry 5 -C - -o "$file.part" "$url" ||
         fail 3 "$file could not be downloaded from $url" "run this again; or $by_hand"
     _whole "$file.part" "$check" ||
-        fail 3 "$file.part came from $url and is not what was wanted: $check" "delete it and run this again; or $by_hand"
+        fail 3 "$file.part came from $url and does not match $check" "delete it and run this again; or $by_hand"
     mv "$file.part" "$file"
 }
 _whole() { # FILE BYTES[:SHA256]

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # here and small: from steps.sh; vocabulary: from the recipe
-# What the two recipes of table 2 share, after steps.sh: text, test sets, and the way from a data
+# Shared by the two recipes of table 2, after steps.sh: text, test sets, and the steps from a data
 # folder to a results card.
 
-# Your own files, plain text with one sentence a line, in place of a download.
+# Your own files, plain text with one sentence per line, in place of a download.
 INSTEAD="give your own text: SRC=, TGT= for training; DEV_SRC=, DEV_TGT=; TEST_SRC=, TEST_TGT="
 text=$WORK/text
 
@@ -42,7 +42,7 @@ clean() { # SRC TGT MAX RATIO CLEAN_SRC CLEAN_TGT
     mv "$6.part" "$6"
 }
 
-# A rehearsal has text of the user's, so to speak: a sample made by rule.
+# A rehearsal takes the path of the user's own text, with a sample made by rule.
 if [ "$SCALE" = rehearsal ]; then
     sample=$WORK/sample
     step "sample: English-German text made by rule" "$sample/test.de" \
@@ -70,7 +70,7 @@ get_text() { # VARIABLE FILE TEST_SET LANGUAGES src|ref
 }
 # sacreBLEU downloads a test set and checks it.
 from_sacrebleu() { # TEST_SET LANGUAGES src|ref
-    sacrebleu -t "$1" -l "$2" --echo "$3" || fail 3 "the test set $1 could not be had" "$INSTEAD"
+    sacrebleu -t "$1" -l "$2" --echo "$3" || fail 3 "the test set $1 could not be downloaded" "$INSTEAD"
 }
 
 # Section 5.1: one vocabulary of byte pairs for both languages.
@@ -92,7 +92,7 @@ reproduce() { # ROW PRESET LANGUAGES
         --beam 4 --alpha 0.6 --extra-length 50
     capture "score: the paper's BLEU, and sacreBLEU" "$run/score.json" \
         aiayn score "$TEST_TGT" -i "$run/test.hyp" -l "$languages" --paper --json
-    capture "what the run was" "$run/info.json" aiayn info "$run" --json
+    capture "info about the run" "$run/info.json" aiayn info "$run" --json
     capture "results card" "$run/card.md" \
         python "$here/../card.py" "$here/expected.yaml" "$row" --scale "$SCALE" \
         --info "$run/info.json" --score "$run/score.json" \
@@ -100,7 +100,7 @@ reproduce() { # ROW PRESET LANGUAGES
     [ -n "$DRY_RUN" ] || cat "$run/card.md"
 }
 
-# The rows that were asked for.
+# The rows to run.
 rows() { # data|base|big|all
     case $1 in
     data) ;;

@@ -5,13 +5,21 @@ import pytest
 from random_models import random_model, vocabulary
 from toy import sentences
 
-from aiayn.checkpoint import find_model, load_model
+from aiayn.checkpoint import load_model
 from aiayn.data.codec import Codec
 from aiayn.data.settings import CodecSettings
-from aiayn.data.vocabulary import EOS, UNK, Vocabulary
-from aiayn.generation.alignment import Aligned, align, align_words, join_alignments, words_of
+from aiayn.data.vocabulary import Vocabulary
+from aiayn.generation.alignment import (
+    AlignedPair,
+    align,
+    align_words,
+    join_alignments,
+    words_of,
+)
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translator import Translator
+from aiayn.run_folder import find_model
+from aiayn.special_ids import EOS, UNK
 
 WORDS = Codec(vocabulary("word"), vocabulary("word"), CodecSettings(subword="word"))
 
@@ -63,7 +71,7 @@ def test_a_target_word_goes_with_the_source_word_it_looks_at_most():
     # The end of the source draws most weight, and is no word.
     weights = np.array([[0.1, 0.3, 0.6], [0.2, 0.1, 0.7]], dtype=np.float32)
     pair = ([5, 6, EOS], [7, 8, EOS])
-    assert align_words(WORDS, pair, weights) == Aligned([(1, 0), (0, 1)], 2, 2)
+    assert align_words(WORDS, pair, weights) == AlignedPair([(1, 0), (0, 1)], 2, 2)
 
 
 def test_a_word_has_the_weights_of_all_its_subwords():
@@ -76,18 +84,22 @@ def test_a_word_has_the_weights_of_all_its_subwords():
 
 
 def test_an_empty_target_has_no_links():
-    assert align_words(WORDS, ([5, 6, EOS], [EOS]), np.ones((0, 3))) == Aligned([], 2, 0)
+    assert align_words(WORDS, ([5, 6, EOS], [EOS]), np.ones((0, 3))) == AlignedPair([], 2, 0)
 
 
 def test_pieces_of_a_line_count_on_from_one_another():
-    pieces = [Aligned([(1, 0), (0, 1)], 3, 2), Aligned([], 2, 0), Aligned([(1, 0)], 2, 1)]
+    pieces = [
+        AlignedPair([(1, 0), (0, 1)], 3, 2),
+        AlignedPair([], 2, 0),
+        AlignedPair([(1, 0)], 2, 1),
+    ]
     assert join_alignments(pieces) == [(1, 0), (0, 1), (6, 2)]
     assert join_alignments([]) == []
 
 
 def test_words_that_every_piece_begins_with_are_those_of_the_line():
-    pieces = [Aligned([(1, 0), (0, 1)], 3, 2), Aligned([(0, 0), (1, 1)], 2, 2)]
-    assert join_alignments(pieces, again=1) == [(1, 0), (0, 1), (0, 2), (3, 3)]
+    pieces = [AlignedPair([(1, 0), (0, 1)], 3, 2), AlignedPair([(0, 0), (1, 1)], 2, 2)]
+    assert join_alignments(pieces, repeated=1) == [(1, 0), (0, 1), (0, 2), (3, 3)]
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +119,7 @@ def test_a_trained_model_aligns_most_words_rightly(translator):
     assert sum(source == target for source, target in links) > 0.8 * len(links)
 
 
-def test_an_alignment_does_not_depend_on_company(translator):
+def test_alignments_are_batch_invariant(translator):
     lines = sentences(50, seed=42)
     together = [found.outputs[0].alignment for found in translator.translate(lines)]
     for line, alignment in zip(lines[:8], together, strict=False):

@@ -11,17 +11,17 @@ import aiayn
 ROOT = Path(aiayn.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-RUNNING = {
+# What everything may import: settings, errors and the ids that every vocabulary begins with.
+BASIC = {"config", "config_file", "errors", "presets", "special_ids"}
+# What training and generation are made of.
+RUNNING = BASIC | {
     "checkpoint",
-    "config",
-    "config_file",
     "console",
     "data",
     "device",
     "distributed",
-    "errors",
+    "kernels",
     "model",
-    "presets",
     "run_folder",
     "signals",
 }
@@ -29,35 +29,30 @@ RUNNING = {
 # What each part of the package may import besides itself.
 MAY_IMPORT = {
     "errors": set(),
-    "console": {"errors"},
+    "special_ids": set(),
     "config": {"errors"},
     "config_file": {"config", "errors"},
     "presets": {"config", "config_file", "errors"},
-    "device": {"config", "errors"},
-    "distributed": {"device", "errors"},
-    "signals": {"errors"},
-    "model": {"config", "errors"},
-    "data": {"config", "errors", "console", "signals"},
-    # A model file carries its vocabulary, and is written whole or not at all.
-    "checkpoint": {
-        "model",
-        "config",
-        "config_file",
-        "errors",
-        "data.codec",
-        "data.atomic",
-        "device",
-    },
-    "run_folder": {"checkpoint", "config", "console", "data", "errors"},
+    "console": BASIC,
+    "signals": BASIC,
+    "device": BASIC,
+    "distributed": BASIC | {"device"},
+    "kernels": {"config", "device", "errors"},
+    "model": {"config", "errors", "kernels", "special_ids"},
+    # A batch knows the layout that the kernels read.
+    "data": BASIC | {"console", "kernels.layout", "signals"},
+    # A model file carries its vocabulary, and is written atomically.
+    "checkpoint": BASIC | {"data.atomic", "data.codec", "device", "model"},
+    "run_folder": BASIC | {"checkpoint", "console", "data"},
     # Held-out text is translated and scored as `generate` and `score` do it.
-    "validation": {"data", "device", "distributed", "generation", "model", "config", "scoring"},
+    "validation": RUNNING | {"generation", "scoring"},
     "training": RUNNING | {"validation"},
     "generation": RUNNING,
     # The attention page takes what generation computes, and tokens are the vocabulary's.
-    "figures": {"generation", "data.vocabulary"},
+    "figures": BASIC | {"data.vocabulary", "generation"},
     "scoring": {"errors", "data.trees"},
-    "sample": {"data", "errors", "console"},
-    "export": {"checkpoint", "model", "data", "config", "errors", "console"},
+    "sample": {"console", "data", "errors"},
+    "export": BASIC | {"checkpoint", "console", "data", "model"},
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -76,7 +71,7 @@ def part_of(path: Path) -> str:
 
 
 def is_module(name: str) -> bool:
-    """Tell a module or package of ours from a name inside one."""
+    """Whether a name is a module or package of ours, and not a name inside one."""
     place = ROOT.joinpath(*name.split("."))
     return place.is_dir() or place.with_suffix(".py").is_file()
 
@@ -149,8 +144,8 @@ def test_every_import_points_down(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_only_commands_import_inside_functions(path):
-    if part_of(path) == "commands":
+def test_only_the_program_and_its_commands_import_inside_functions(path):
+    if part_of(path) in ("cli", "commands"):
         return
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -183,10 +178,60 @@ def test_help_waits_for_no_slow_library(path):
     assert not slow, f"{path} loads {slow} at the top"
 
 
-def test_training_generation_and_scoring_do_not_know_one_another():
-    rooms = {"training", "generation", "scoring"}
-    for room in rooms:
-        assert not MAY_IMPORT[room] & rooms
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ("kernels", "model"),
+        ("kernels", "data"),
+        ("model", "data"),
+        ("model", "device"),
+        ("model", "checkpoint"),
+        ("model", "training"),
+        ("model", "generation"),
+        ("data", "model"),
+        ("data", "training"),
+        ("data", "generation"),
+        ("checkpoint", "training"),
+        ("checkpoint", "generation"),
+        ("run_folder", "training"),
+        ("validation", "training"),
+        ("training", "generation"),
+        ("training", "scoring"),
+        ("generation", "training"),
+        ("generation", "scoring"),
+        ("generation", "validation"),
+        ("scoring", "training"),
+        ("scoring", "generation"),
+        ("scoring", "model"),
+        ("figures", "training"),
+        ("export", "training"),
+        ("export", "generation"),
+    ],
+    ids=lambda name: name,
+)
+def test_a_part_does_not_import(part, other):
+    assert not is_within(other, MAY_IMPORT[part])
+    for path in MODULES:
+        if part_of(path) == part:
+            found = {name for name in imported_parts(parsed(path)) if is_within(name, {other})}
+            assert not found, f"{path} imports {found}"
+
+
+def test_data_imports_no_kernel_but_the_layout_of_a_batch():
+    for path in (ROOT / "data").glob("*.py"):
+        found = {name for name in imported_parts(parsed(path)) if name.startswith("kernels")}
+        assert found <= {"kernels.layout"}, f"{path} imports {found}"
+
+
+@pytest.mark.parametrize(
+    "part", sorted({part_of(path) for path in MODULES} - {"cli", "commands", "__main__"})
+)
+def test_nothing_but_the_program_imports_commands(part):
+    for path in MODULES:
+        if part_of(path) == part:
+            assert not {"cli", "commands"} & {
+                name.split(".")[0] for name in imported_parts(parsed(path))
+            }
 
 
 def test_the_arrows_have_no_circle():

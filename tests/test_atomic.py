@@ -1,8 +1,19 @@
-"""Writing a file whole or not at all."""
+"""Atomic writes: a file or folder is complete or absent. Locks on folders."""
+
+import hashlib
+import json
+import os
 
 import pytest
 
-from aiayn.data.atomic import write_bytes, write_folder, write_whole
+from aiayn.data.atomic import (
+    file_sha256,
+    lock_folder,
+    write_bytes,
+    write_folder,
+    write_json,
+    write_whole,
+)
 from aiayn.errors import UsageError
 
 
@@ -67,4 +78,24 @@ def test_a_folder_that_holds_something_is_replaced_only_if_asked(tmp_path):
 def test_a_place_where_no_folder_can_be_is_refused(name, reason, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=reason), write_folder(tmp_path / name):
+        pass
+
+
+def test_a_file_name_that_is_not_utf8_survives_json(tmp_path):
+    name = os.fsdecode(b"caf\xe9")
+    write_json(tmp_path / "a", {"path": name})
+    assert json.loads((tmp_path / "a").read_bytes()) == {"path": name}
+
+
+def test_the_hash_of_a_file_is_its_sha256(tmp_path):
+    write_bytes(tmp_path / "a", b"content")
+    assert file_sha256(tmp_path / "a") == hashlib.sha256(b"content").hexdigest()
+
+
+def test_a_folder_is_locked_until_the_block_ends(tmp_path):
+    with pytest.raises(ZeroDivisionError), lock_folder(tmp_path / "a"):
+        with pytest.raises(UsageError, match="another run"), lock_folder(tmp_path / "a"):
+            pass
+        raise ZeroDivisionError
+    with lock_folder(tmp_path / "a", patience=0.1):
         pass

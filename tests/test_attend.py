@@ -13,7 +13,6 @@ from aiayn.checkpoint import ModelFile, build_model, save_model
 from aiayn.data.inputs import Treebank
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
-from aiayn.data.vocabulary import EOS
 from aiayn.generation.attention_maps import (
     KINDS,
     MEAN,
@@ -24,6 +23,7 @@ from aiayn.generation.attention_maps import (
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translator import Translator
 from aiayn.model.attention import MultiHeadAttention
+from aiayn.special_ids import EOS
 
 SOURCE, TARGET = "ba be bi", "ab eb"
 
@@ -102,9 +102,9 @@ def test_the_first_layer_of_the_encoder_is_equation_1_by_hand(file, attention, i
 def test_the_model_is_left_as_it_was(file, ids):
     model = file.build()
     layers = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    layers[2].reference = True
+    layers[2].keep_weights = True
     compute_attention(model, file.codec, *ids)
-    assert [layer.reference for layer in layers] == [number == 2 for number in range(6)]
+    assert [layer.keep_weights for layer in layers] == [number == 2 for number in range(6)]
     assert all(layer.weights_BHLM is None for layer in layers)
 
 

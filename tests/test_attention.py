@@ -6,14 +6,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from aiayn.model.attention import MultiHeadAttention, attention, softmax
+from aiayn.kernels.layout import Layout
+from aiayn.model.attention import MultiHeadAttention, attention
 
 EVERYWHERE = torch.ones(1, 1, dtype=torch.bool)
+PADDED, CAUSAL = Layout(), Layout(causal=True)
 
 
-def padding_mask() -> Tensor:
+def with_padding() -> Layout:
     """Three sentences of 5, 3 and 1 tokens."""
-    return (torch.arange(5) < torch.tensor([[5], [3], [1]]))[:, None, None, :]
+    return Layout((torch.arange(5) < torch.tensor([[5], [3], [1]]))[:, None, None, :])
+
+
+def attend_to_itself(layer: MultiHeadAttention, x: Tensor, layout: Layout = PADDED) -> Tensor:
+    return layer(x, x, layout, layout)
 
 
 def two_paths(*, bias: bool = True) -> tuple[MultiHeadAttention, MultiHeadAttention]:
@@ -54,14 +60,6 @@ def test_a_hidden_key_gets_a_weight_of_exactly_zero_and_the_others_share_one():
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 5))
 
 
-def test_the_gradient_of_softmax_is_that_of_torch():
-    torch.manual_seed(1)
-    x = torch.randn(3, 4, 5, 21, dtype=torch.float64, requires_grad=True)
-    grad = torch.randn_like(x)
-    found, wanted = (torch.autograd.grad(y, x, grad) for y in (softmax(x), x.softmax(-1)))
-    torch.testing.assert_close(found, wanted)
-
-
 def test_each_head_attends_by_itself_and_w_o_joins_them():
     heads, d_k, d_v = 3, 2, 5
     fast, _ = two_paths()
@@ -71,7 +69,7 @@ def test_each_head_attends_by_itself_and_w_o_joins_them():
         keys, values = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
         q, k, v = fast.w_q(x)[..., keys], fast.w_k(x)[..., keys], fast.w_v(x)[..., values]
         parts.append(attention(q, k, v, EVERYWHERE)[0])
-    torch.testing.assert_close(fast(x, x), fast.w_o(torch.cat(parts, dim=-1)))
+    torch.testing.assert_close(attend_to_itself(fast, x), fast.w_o(torch.cat(parts, dim=-1)))
 
 
 def test_w_q_and_w_o_have_the_shapes_of_row_b1():
@@ -97,13 +95,14 @@ def test_the_fused_path_equals_equation_1_forward_and_back(bias, mask, itself):
     x = torch.randn(3, 5, 12, dtype=torch.float64)
     memory = torch.randn(3, 5, 12, dtype=torch.float64)
     weight = torch.randn(3, 5, 12, dtype=torch.float64)
-    allowed = padding_mask() if mask == "padding" else None
+    keys = {"none": PADDED, "padding": with_padding(), "causal": CAUSAL}[mask]
     results = []
     for path in (fast, plain):
         query = x.clone().requires_grad_()
         seen = query if itself else memory.clone().requires_grad_()
-        out = path(query, seen, allowed, causal=mask == "causal")
-        inputs = [query, *path.parameters()] + ([] if itself else [seen])
+        out = path(query, seen, PADDED, keys)
+        learned = [p for p in path.parameters() if p.requires_grad]
+        inputs = [query, *learned] + ([] if itself else [seen])
         results.append([out, *torch.autograd.grad((out * weight).sum(), inputs)])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
@@ -112,7 +111,7 @@ def test_the_fused_path_equals_equation_1_forward_and_back(bias, mask, itself):
 def test_projecting_together_or_apart_is_the_same():
     fast, _ = two_paths()
     x = torch.randn(2, 4, 12, dtype=torch.float64)
-    torch.testing.assert_close(fast(x, x), fast(x, x.clone()))
+    torch.testing.assert_close(fast(x, x, PADDED, PADDED), fast(x, x.clone(), PADDED, PADDED))
 
 
 @pytest.mark.parametrize("reference", [True, False])
@@ -123,7 +122,7 @@ def test_a_later_position_cannot_change_an_earlier_one(reference):
     x = torch.randn(1, 5, 8)
     changed = x.clone()
     changed[:, 3:] = 99.0
-    before, after = layer(x, x, causal=True), layer(changed, changed, causal=True)
+    before, after = (attend_to_itself(layer, each, CAUSAL) for each in (x, changed))
     assert torch.equal(before[:, :3], after[:, :3])
     assert not torch.equal(before[:, 3:], after[:, 3:])
 
@@ -133,15 +132,15 @@ def test_what_stands_behind_padding_cannot_change_the_output(reference):
     torch.manual_seed(1)
     layer = MultiHeadAttention(8, heads=2, d_k=4, d_v=4)
     layer.keep_weights = reference
-    x, memory, allowed = torch.randn(3, 2, 8), torch.randn(3, 5, 8), padding_mask()
-    changed = memory.masked_fill(~allowed[:, 0, 0, :, None], 99.0)
-    assert torch.equal(layer(x, memory, allowed), layer(x, changed, allowed))
+    x, memory, keys = torch.randn(3, 2, 8), torch.randn(3, 5, 8), with_padding()
+    changed = memory.masked_fill(~keys.allowed[:, 0, 0, :, None], 99.0)
+    assert torch.equal(layer(x, memory, PADDED, keys), layer(x, changed, PADDED, keys))
 
 
 def test_the_reference_path_keeps_its_weights():
     _, plain = two_paths()
     x = torch.randn(3, 5, 12, dtype=torch.float64)
-    plain(x, x, padding_mask())
+    attend_to_itself(plain, x, with_padding())
     assert plain.weights_BHLM.shape == (3, 3, 5, 5)
     assert not plain.weights_BHLM[1, :, :, 3:].any()
 
@@ -151,20 +150,24 @@ def test_attention_dropout_drops_weights_in_training_only(reference):
     layer = MultiHeadAttention(8, heads=2, d_k=4, d_v=4, dropout=1 - 1e-9)
     layer.keep_weights = reference
     x = torch.randn(1, 5, 8)
-    assert not layer.train()(x, x).any()
-    assert layer.eval()(x, x).all()
+    assert not attend_to_itself(layer.train(), x).any()
+    assert attend_to_itself(layer.eval(), x).all()
 
 
 @pytest.mark.parametrize(
-    ("reads_itself", "limits"),
+    ("is_self_attention", "limits"),
     [
         (True, {"q": 0.054127, "k": 0.054127, "v": 0.054127, "o": 0.076547}),
         (False, {"q": 0.076547, "k": 0.0625, "v": 0.0625, "o": 0.076547}),
     ],
 )
-def test_projections_start_glorot_uniform_over_all_that_read_one_input(reads_itself, limits):
+def test_projections_start_glorot_uniform_over_all_that_read_one_input(
+    is_self_attention, limits
+):
     torch.manual_seed(1)
-    layer = MultiHeadAttention(512, heads=8, d_k=64, d_v=64, reads_itself=reads_itself)
+    layer = MultiHeadAttention(
+        512, heads=8, d_k=64, d_v=64, is_self_attention=is_self_attention
+    )
     for letter, limit in limits.items():
         weight = layer.get_submodule(f"w_{letter}").weight
         assert weight.abs().max().item() == pytest.approx(limit, rel=1e-3)

@@ -7,8 +7,9 @@ import pytest
 import torch
 from toy import make_data, tiny_config
 
-from aiayn.checkpoint import ModelFile, build_model, load_model, save_model, step_path
+from aiayn.checkpoint import ModelFile, build_model, load_model, save_model
 from aiayn.errors import DataError, UsageError
+from aiayn.run_folder import step_path
 from aiayn.training.average import (
     average,
     best_checkpoints,

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from aiayn.data.batch import batch_of, collate, pad
-from aiayn.data.vocabulary import EOS, PAD
+from aiayn.special_ids import EOS, PAD
 
 
 def ids(*numbers: int) -> np.ndarray:

@@ -10,16 +10,9 @@ import pytest
 import torch
 from toy import make_data, tiny_config
 
-from aiayn.checkpoint import (
-    ModelFile,
-    build_model,
-    find_model,
-    list_steps,
-    load_model,
-    save_model,
-    step_path,
-)
+from aiayn.checkpoint import ModelFile, build_model, load_model, save_model
 from aiayn.errors import DataError, UsageError
+from aiayn.run_folder import find_model, list_steps, step_path
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from toy import tiny_config
 
 from aiayn.data.plan import plan_epoch
 from aiayn.training.cost import PAPER_COST, paper_flops, parameters_of, training_flops
-from aiayn.training.outlook import outlook
+from aiayn.training.estimate import estimate
 
 HOUR = 3600
 
@@ -28,20 +28,20 @@ def test_a_token_costs_six_operations_a_weight_that_it_meets():
     assert flops == 6 * (7 * encoder + 3 * (decoder + 100 * model.d_model))
 
 
-def test_the_outlook_of_a_run_is_that_of_its_plan(data):
+def test_the_estimate_of_a_run_follows_its_plan(data):
     config = tiny_config("batch.micro_tokens=250")
     corpus = data.corpus("train")
     plan = plan_epoch(
         corpus.source_lengths, corpus.target_lengths, tokens=400, jitter=0.1, seed=1, epoch=0
     )
-    found = outlook(data, config, 2, torch.device("cpu"))
-    assert found["updates an epoch"] == len(plan)
+    found = estimate(data, config, 2, torch.device("cpu"))
+    assert found["updates per epoch"] == len(plan)
     assert found["epochs"] == pytest.approx(12 / len(plan), abs=0.01)
-    assert found["target tokens an update"] <= 400
-    wanted = "400 tokens an update = 2 processes x 1 micro-batches x 200"
-    assert found["an update"] == wanted
-    more = outlook(data, config, 3, torch.device("cpu"))
-    assert more["an update"] == f"{wanted}, and 1 with nothing to do"
+    assert found["target tokens per update"] <= 400
+    wanted = "400 tokens = 2 processes x 1 micro-batches x 200"
+    assert found["update"] == wanted
+    more = estimate(data, config, 3, torch.device("cpu"))
+    assert more["update"] == f"{wanted}, and 1 idle"
     assert found["parameters"] == parameters_of(config.model, len(data.codec.source))
 
 
@@ -49,7 +49,7 @@ def test_a_cpu_needs_room_for_the_exact_sum_of_gradients(data):
     config = tiny_config("model.d_model=2048", "model.d_ff=32768")
     total = parameters_of(config.model, len(data.codec.source))["total"]
     here, there = (
-        float(outlook(data, config, 1, torch.device(name))["memory a process"].split()[1])
+        float(estimate(data, config, 1, torch.device(name))["memory per process"].split()[1])
         for name in ("cpu", "cuda")
     )
     assert here - there == pytest.approx(8 * total / 1e9, abs=0.11)

@@ -1,17 +1,20 @@
-"""The decoder with caches equals the whole model run on each prefix anew."""
+"""Training, teacher forcing and search run one decoder; a cache changes no result."""
 
 import pytest
 import torch
 
 from aiayn.config import ModelConfig
-from aiayn.data.batch import pad
-from aiayn.data.vocabulary import EOS, PAD
+from aiayn.data.batch import batch_of, pad
 from aiayn.generation import decoder
 from aiayn.generation.decoder import CachedDecoder, Ensemble
+from aiayn.kernels.layout import Layout
+from aiayn.model.layers import DecoderLayer, LayerCache
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import EOS, PAD
 
 VOCABULARY = 11
 SOURCES = [[5, 6, 7, 8, EOS], [9, EOS], [4, 4, 10, EOS]]
+TARGETS = [[6, 5, EOS], [7, 7, 9, 10, 8, EOS], [EOS]]
 SLOTS = 3
 
 VARIANTS = [
@@ -20,6 +23,7 @@ VARIANTS = [
     {"tie": "none", "attention_bias": False},
     {"d_k": 3, "d_v": 5},
     {"attention_window": 4},
+    {"activation": "swish", "output_bias": True},
 ]
 
 
@@ -54,10 +58,72 @@ def assert_close(found: torch.Tensor, wanted: torch.Tensor) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+def logits_step_by_step(model: Transformer, target_BT: torch.Tensor) -> torch.Tensor:
+    """Return the logits of each target token from the decoder with caches."""
+    step, parents = CachedDecoder(model, pad(SOURCES)), torch.arange(len(SOURCES))[:, None]
+    found = [step(torch.full((len(SOURCES), 1), PAD), None)]
+    found += [step(tokens_B1, parents) for tokens_B1 in target_BT[:, :-1, None].unbind(1)]
+    return torch.cat(found, dim=1)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_training_teacher_forcing_and_search_give_the_same_logits(variant):
+    model = build(dropout=0.0, **variant)
+    batch = batch_of(pad(SOURCES), pad(TARGETS))
+    source, target, real = batch.source_BS, batch.target_BT, batch.target_BT != PAD
+    packed = model.train().states(source, target, *batch.layouts())
+    training = model.logits(packed)[: batch.tokens]
+    with torch.inference_mode():
+        forced = model.eval()(source, target)[real]
+        searched = logits_step_by_step(model, target)[real]
+    assert_close(training, forced)
+    assert_close(searched, forced)
+
+
+def called(model: Transformer) -> list[str]:
+    """Return a list that the names of the decoder's modules are added to as they run."""
+    names: list[str] = []
+    for name, module in model.decoder.named_modules():
+        module.register_forward_hook(lambda *_, name=name: names.append(name))
+    return names
+
+
+@torch.inference_mode()
+def test_a_step_of_the_search_runs_the_modules_that_training_runs_in_the_same_order():
+    model = build()
+    names = called(model)
+    model(pad(SOURCES), pad(TARGETS))
+    of_training = names.copy()
+    step = CachedDecoder(model, pad(SOURCES))
+    names.clear()
+    step(torch.full((3, SLOTS), PAD), None)
+    assert names == of_training
+    assert names.count("0") == names.count("1") == 1  # the layers themselves
+
+
+@torch.inference_mode()
+def test_each_layer_of_a_step_is_one_call_of_decoder_layer_with_a_cache(monkeypatch):
+    forward, caches = DecoderLayer.forward, []
+
+    def noted(
+        layer: DecoderLayer, y: torch.Tensor, memory: None, *rest: Layout | LayerCache
+    ) -> torch.Tensor:
+        caches.append(rest[-1])
+        return forward(layer, y, memory, *rest)
+
+    monkeypatch.setattr(DecoderLayer, "forward", noted)
+    step = CachedDecoder(build(), pad(SOURCES))
+    step(torch.full((3, SLOTS), PAD), None)
+    assert caches == [
+        LayerCache(target, source)
+        for target, source in zip(step.targets, step.sources, strict=True)
+    ]
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @torch.inference_mode()
 def test_cached_equals_uncached_while_beams_are_reordered_and_shrink(variant, monkeypatch):
-    monkeypatch.setattr(decoder, "STEPS_OF_ROOM", 2)  # dead columns are left out often
+    monkeypatch.setattr(decoder, "STEPS_OF_ROOM", 2)  # dead columns are dropped often
     model = build(**variant)
     step, plain = CachedDecoder(model, pad(SOURCES)), Prefixes(model)
     assert_close(step(torch.full((3, SLOTS), PAD), None), plain.logits())
@@ -119,11 +185,11 @@ def test_an_ensemble_gives_the_mean_of_the_probabilities():
 
 
 @torch.inference_mode()
-def test_columns_that_are_in_nobodys_past_are_left_out():
+def test_columns_that_are_in_the_past_of_no_hypothesis_are_dropped():
     step = CachedDecoder(build(), pad(SOURCES))
     step(torch.full((3, SLOTS), PAD), None)
     same_parent = torch.arange(3)[:, None].expand(3, SLOTS) * SLOTS
     for _ in range(40):
         step(torch.full((3, SLOTS), 5), same_parent)
     # One column a position, and those of the steps since room was made.
-    assert step.pasts[0].used <= 41 + (SLOTS - 1) * (decoder.STEPS_OF_ROOM + 1)
+    assert step.targets[0].used <= 41 + (SLOTS - 1) * (decoder.STEPS_OF_ROOM + 1)

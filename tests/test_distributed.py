@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy import TINY, tiny_config
+from toy import TINY, as_in_a_terminal, tiny_config
 
-from aiayn.checkpoint import list_steps, load_model
+from aiayn.checkpoint import load_model
 from aiayn.commands.train import run_training
+from aiayn.distributed import ProcessGroup
+from aiayn.errors import DataError
+from aiayn.run_folder import list_steps
 
 TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "aiayn")
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
@@ -94,7 +97,7 @@ def test_any_size_of_micro_batch_leads_to_the_same_weights(data, tmp_path):
             torch.testing.assert_close(weight, other[key], rtol=0, atol=limit)
 
 
-def test_one_process_goes_on_with_the_run_of_two(runs, data, tmp_path):
+def test_one_process_resumes_the_run_of_two(runs, data, tmp_path):
     one, two = (Path(shutil.copytree(run, tmp_path / run.name)) for run in runs)
     for run in (one, two):
         settings = tiny_config(*SETTINGS, "train.steps=52")
@@ -111,6 +114,7 @@ def test_processes_save_by_the_clock_and_stop_together(data, tmp_path):
         [sys.executable, "-m", "aiayn", *map(str, line), "--nproc", "2"],
         stderr=subprocess.PIPE,
         encoding="utf-8",
+        preexec_fn=as_in_a_terminal,
     )
     for _ in range(100_000):
         if list_steps(tmp_path) or process.poll() is not None:
@@ -129,6 +133,8 @@ import os, sys
 from pathlib import Path
 from toy import tiny_config
 from aiayn.commands.train import run_training
+from aiayn.distributed import ProcessGroup
+from aiayn.errors import DataError
 from aiayn.training import update
 
 real, sizes = update.batch_loss, []
@@ -168,3 +174,24 @@ def test_what_does_not_fit_in_one_process_is_cut_in_all_with_the_same_result(dat
     for key, weight in one.weights.items():
         limit = 1e-5 * float(weight.abs().max())
         torch.testing.assert_close(weight, two.weights[key], rtol=0, atol=limit)
+
+
+def test_processes_share_every_item_once():
+    items = list("abcdefg")
+    groups = [ProcessGroup(rank, 3, torch.device("cpu")) for rank in range(3)]
+    shared = [pair for group in groups for pair in group.share(items)]
+    assert sorted(shared) == list(enumerate(items))
+
+
+def test_a_process_alone_needs_no_other():
+    alone = ProcessGroup(0, 1, torch.device("cpu"))
+    tensor = torch.ones(2)
+    alone.all_reduce(tensor)
+    assert (alone.max(3), alone.broadcast("a"), alone.gather([1, 2], 2)) == (3, "a", [1, 2])
+    assert tensor.tolist() == [1, 1]
+    with pytest.raises(DataError, match="torn"):
+        alone.on_first_rank(lambda: fail("torn"))
+
+
+def fail(message):
+    raise DataError(message)

@@ -14,7 +14,7 @@ from aiayn.export.verify import Verification, verify
 
 pytest.importorskip("ctranslate2")
 
-from aiayn.export.ctranslate2 import Engine, write
+from aiayn.export.ctranslate2 import CTranslate2Model, write
 
 VARIANTS = {
     "as in the paper": {},
@@ -40,7 +40,7 @@ VARIANTS = {
 def test_every_variant_gives_the_same_probabilities(variant, tmp_path):
     file = random_model(**variant)
     write(file, tmp_path)
-    assert verify(file, pairs(file), Engine(tmp_path, file.codec)).difference < 1e-5
+    assert verify(file, pairs(file), CTranslate2Model(tmp_path, file.codec)).difference < 1e-5
 
 
 def test_an_attention_window_is_refused_and_named(tmp_path):
@@ -52,7 +52,7 @@ def test_another_model_is_not_taken_for_the_same(tmp_path):
     write(random_model(), tmp_path)
     other = random_model(activation="swish")
     with pytest.raises(OutsideBand):
-        verify(other, pairs(other), Engine(tmp_path, other.codec)).check()
+        verify(other, pairs(other), CTranslate2Model(tmp_path, other.codec)).check()
 
 
 @pytest.mark.parametrize("difference", [0.01, math.inf, math.nan])
@@ -101,7 +101,7 @@ def test_the_python_of_the_readme_translates(shared, codec, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (sentence,) = sentences(1, seed=3)
     exec(python_in((tmp_path / "README.md").read_text(encoding="utf-8"), sentence), {})
-    expected = Engine(tmp_path, file.codec).translate([sentence], [256])
+    expected = CTranslate2Model(tmp_path, file.codec).translate([sentence], [256])
     assert capsys.readouterr().out.splitlines() == expected
 
 

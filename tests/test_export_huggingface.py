@@ -9,17 +9,17 @@ import torch
 from random_models import pairs, python_in, random_model
 from toy import sentences
 
-from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
 from aiayn.export import marian
 from aiayn.export.verify import verify
+from aiayn.special_ids import PAD
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 pytest.importorskip("transformers")
 
 from transformers import MarianMTModel, MarianTokenizer
 
-from aiayn.export.huggingface import Engine, write
+from aiayn.export.huggingface import MarianModel, write
 
 VARIANTS = {
     "as in the paper": {},
@@ -59,7 +59,7 @@ def test_no_weight_is_missing_or_left_over(variant, tmp_path):
 def test_padding_on_either_side_changes_nothing(tmp_path):
     file = random_model()
     write(file, tmp_path)
-    engine, many = Engine(tmp_path, file.codec), sentences(5, seed=2)
+    engine, many = MarianModel(tmp_path, file.codec), sentences(5, seed=2)
     together = engine.translate(many, [9] * 5)
     assert together == [engine.translate([line], [9])[0] for line in many]
     assert verify(file, pairs(file), engine).difference < 1e-4
@@ -96,10 +96,10 @@ def test_what_marian_cannot_be_is_refused_and_named(variant, named, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_larger_epsilon_can_be_made_up_for_by_larger_weights():
+def test_larger_weights_compensate_for_a_larger_epsilon():
     file = random_model(norm_epsilon=1e-4)
     model, changed = file.build(), file.build()
-    marian.stretch(changed, 10.0)
+    marian.scale_norms(changed, 10.0)
     assert math.isclose(changed.decoder[0].add_1.norm.eps, 1e-2)
     ids = torch.tensor([[7, 5, 280, 9, 1]])
     # The first norm of each stack cannot be made up for.
@@ -124,7 +124,7 @@ def test_the_python_of_the_readme_translates(codec, tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     (sentence,) = sentences(1, seed=3)
     exec(python_in((tmp_path / "README.md").read_text(encoding="utf-8"), sentence), {})
-    expected = Engine(tmp_path, file.codec).translate([sentence], [8])
+    expected = MarianModel(tmp_path, file.codec).translate([sentence], [8])
     assert capsys.readouterr().out.splitlines() == expected
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from toy import make_data, sentences, tiny_config, translation
 
-from aiayn.checkpoint import ModelFile, build_model, list_steps, save_model
+from aiayn.checkpoint import ModelFile, build_model, save_model
+from aiayn.run_folder import list_steps
 
 TEXT = "\n".join([*sentences(12, seed=51), "", "ba be"])
 LINES = TEXT.split("\n")

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from toy import sentences
 
-from aiayn.checkpoint import find_model, load_model
+from aiayn.checkpoint import load_model
 from aiayn.generation.translator import Translator
+from aiayn.run_folder import find_model
 
 LINES = sentences(40, seed=61)
 # What is done is noted after every line, so that the test need not wait.
@@ -77,10 +78,10 @@ def test_a_run_that_is_stopped_again_and_again_ends_with_the_same_bytes(model, a
         assert not out.exists()
         assert "Traceback" not in talk
         assert (f"stopped after {done} lines" in talk) == (code > 0)
-        assert ("going on after line" in talk) == (number > 0)
+        assert ("resuming after line" in talk) == (number > 0)
     text = "\n".join(LINES).encode()
     code, _, talk = aiayn("generate", model, "-o", out, "--nbest", 2, stdin=text)
-    assert (code, "going on after line 30" in talk) == (0, True)
+    assert (code, "resuming after line 30" in talk) == (0, True)
     wanted = aiayn("generate", model, "--nbest", 2, stdin=text)[1]
     assert out.read_text() == wanted
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -1,13 +1,22 @@
 """Figure 1: the feed-forward network, the post-norm residual, and the layers built of them."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
+from aiayn.kernels.layout import Layout
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
+
+PADDED, CAUSAL = Layout(), Layout(causal=True)
+
+
+def give(value: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return a sub-layer that returns this whatever it is given."""
+    return lambda x: value
 
 
 def self_attention() -> MultiHeadAttention:
@@ -15,11 +24,11 @@ def self_attention() -> MultiHeadAttention:
 
 
 def decoder_layer() -> DecoderLayer:
-    cross_attention = MultiHeadAttention(8, heads=2, d_k=4, d_v=4, reads_itself=False)
+    cross_attention = MultiHeadAttention(8, heads=2, d_k=4, d_v=4, is_self_attention=False)
     return DecoderLayer(self_attention(), cross_attention, FeedForward(8, 16), dropout=0.1)
 
 
-def assert_normalised(x: Tensor) -> None:
+def assert_normalized(x: Tensor) -> None:
     torch.testing.assert_close(x.mean(-1), torch.zeros(x.shape[:-1]), rtol=0, atol=1e-4)
     variance = x.var(-1, correction=0)
     torch.testing.assert_close(variance, torch.ones(x.shape[:-1]), rtol=0, atol=1e-4)
@@ -63,24 +72,30 @@ def test_relu_dropout_acts_inside_the_network_in_training_only():
     assert torch.equal(network.eval()(x), network(x))
 
 
+def test_the_residual_connection_adds_what_the_sub_layer_was_given():
+    add, x = AddAndNorm(8, dropout=0.0), torch.randn(3, 8)
+    torch.testing.assert_close(add(x, torch.square), add.norm(x + x**2))
+    assert torch.equal(add(x, torch.zeros_like), add.norm(x))
+
+
 def test_the_norm_stands_after_the_sum():
     add = AddAndNorm(3, dropout=0.0)
     # The sum is (3, 0, -3): mean 0, variance 6.
-    out = add(torch.tensor([1.0, 1.0, -5.0]), torch.tensor([2.0, -1.0, 2.0]))
+    out = add(torch.tensor([1.0, 1.0, -5.0]), give(torch.tensor([2.0, -1.0, 2.0])))
     torch.testing.assert_close(out, torch.tensor([1.5**0.5, 0.0, -(1.5**0.5)]))
 
 
 def test_the_epsilon_of_the_norm_is_1e_6_and_stands_under_the_root():
     add = AddAndNorm(2, dropout=0.0)
     # Mean 0 and variance 1e-6: 1e-3 / sqrt(1e-6 + 1e-6) = sqrt(0.5).
-    out = add(torch.tensor([1e-3, -1e-3]), torch.zeros(2))
+    out = add(torch.tensor([1e-3, -1e-3]), torch.zeros_like)
     torch.testing.assert_close(out, torch.tensor([0.5**0.5, -(0.5**0.5)]))
 
 
 def test_another_epsilon_can_be_set():
     add = AddAndNorm(2, dropout=0.0, epsilon=3e-6)
     # Mean 0 and variance 1e-6: 1e-3 / sqrt(1e-6 + 3e-6) = 0.5.
-    out = add(torch.tensor([1e-3, -1e-3]), torch.zeros(2))
+    out = add(torch.tensor([1e-3, -1e-3]), torch.zeros_like)
     torch.testing.assert_close(out, torch.tensor([0.5, -0.5]))
 
 
@@ -94,18 +109,18 @@ def test_dropout_acts_on_the_sub_layer_and_not_on_the_residual():
     torch.manual_seed(1)
     add = AddAndNorm(10_000, dropout=0.3).train()
     # Before the norm there stand 1 where the sub-layer is dropped and 1 + 1 / 0.7 elsewhere.
-    low, high = add(torch.ones(10_000), torch.ones(10_000)).unique(return_counts=True)[1]
+    low, high = add(torch.ones(10_000), torch.ones_like).unique(return_counts=True)[1]
     assert low.item() == pytest.approx(3000, abs=200)
     assert low + high == 10_000
     # A residual that stands alone comes through whole.
     x = torch.randn(10_000)
-    assert torch.equal(add(x, torch.zeros(10_000)), add.norm(x))
+    assert torch.equal(add(x, torch.zeros_like), add.norm(x))
 
 
 def test_without_training_nothing_is_dropped():
     add = AddAndNorm(8, dropout=0.3).eval()
     x, sublayer = torch.randn(2, 8)
-    assert torch.equal(add(x, sublayer), add.norm(x + sublayer))
+    assert torch.equal(add(x, give(sublayer)), add.norm(x + sublayer))
 
 
 def test_every_sub_layer_leaves_mean_0_and_variance_1():
@@ -116,25 +131,25 @@ def test_every_sub_layer_leaves_mean_0_and_variance_1():
     for module in (*encoder.modules(), *decoder.modules()):
         if isinstance(module, AddAndNorm):
             module.register_forward_hook(lambda *call: outputs.append(call[-1]))
-    memory = encoder(100 * torch.randn(2, 5, 8), None)
-    decoder(100 * torch.randn(2, 4, 8), memory, None)
+    memory = encoder(100 * torch.randn(2, 5, 8), PADDED)
+    decoder(100 * torch.randn(2, 4, 8), memory, CAUSAL, PADDED)
     assert len(outputs) == 5
     for output in outputs:
-        assert_normalised(output)
+        assert_normalized(output)
 
 
 def test_the_encoder_layer_returns_what_its_last_norm_returns():
     layer = EncoderLayer(self_attention(), FeedForward(8, 16), dropout=0.1)
     last: list[Tensor] = []
     layer.add_2.norm.register_forward_hook(lambda *call: last.append(call[-1]))
-    assert layer(torch.randn(2, 5, 8), None) is last[0]
+    assert layer(torch.randn(2, 5, 8), PADDED) is last[0]
 
 
 def test_the_decoder_layer_looks_at_itself_then_at_the_encoder_then_feeds_forward():
     layer, order = decoder_layer(), []
     for name, part in layer.named_children():
         part.register_forward_hook(lambda *_, name=name: order.append(name))
-    layer(torch.randn(2, 4, 8), torch.randn(2, 5, 8), None)
+    layer(torch.randn(2, 4, 8), torch.randn(2, 5, 8), CAUSAL, PADDED)
     assert order == [
         "self_attention",
         "add_1",
@@ -151,7 +166,7 @@ def test_the_decoder_layer_lets_no_position_see_a_later_one():
     y, memory = torch.randn(1, 5, 8), torch.randn(1, 3, 8)
     changed = y.clone()
     changed[:, 3:] += 1
-    before, after = layer(y, memory, None), layer(changed, memory, None)
+    before, after = (layer(each, memory, CAUSAL, PADDED) for each in (y, changed))
     assert torch.equal(before[:, :3], after[:, :3])
     assert not torch.equal(before[:, 3:], after[:, 3:])
 
@@ -160,9 +175,9 @@ def test_both_layers_are_blind_to_the_padding_of_the_source():
     torch.manual_seed(1)
     encoder = EncoderLayer(self_attention(), FeedForward(8, 16), dropout=0.1).eval()
     decoder = decoder_layer().eval()
-    allowed = torch.tensor([True, True, True, False, False])[None, None, None]
+    source = Layout(torch.tensor([True, True, True, False, False])[None, None, None])
     x, y = torch.randn(1, 5, 8), torch.randn(1, 4, 8)
     changed = x.clone()
     changed[:, 3:] += 1
-    assert torch.equal(encoder(x, allowed)[:, :3], encoder(changed, allowed)[:, :3])
-    assert torch.equal(decoder(y, x, allowed), decoder(y, changed, allowed))
+    assert torch.equal(encoder(x, source)[:, :3], encoder(changed, source)[:, :3])
+    assert torch.equal(decoder(y, x, CAUSAL, source), decoder(y, changed, CAUSAL, source))

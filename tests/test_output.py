@@ -9,7 +9,7 @@ import pytest
 
 from aiayn.errors import DataError, Interrupted, Stopped
 from aiayn.generation import output
-from aiayn.generation.output import Layout, ResumableFile, open_output
+from aiayn.generation.output import OutputFormat, ResumableFile, open_output
 from aiayn.generation.translator import Line, Output, Translation
 
 BEST = Output("der Hund", -1.25, True, [], [(0, 0), (2, 1)])
@@ -27,29 +27,29 @@ TEXT = [f"line {number}" for number in range(9)]
         ({}, ["der Hund\t0-0 2-1"]),
         ({"scores": True}, ["der Hund\t-1.250000\t0-0 2-1"]),
         ({"nbest": 2}, ["der Hund\t0-0 2-1", "ein Hund\t1-0 2-1"]),
-        ({"format": "tsv"}, ["7\t1\t-1.250000\tder Hund\t0-0 2-1"]),
+        ({"name": "tsv"}, ["7\t1\t-1.250000\tder Hund\t0-0 2-1"]),
         (
-            {"format": "tsv", "nbest": 2},
+            {"name": "tsv", "nbest": 2},
             ["7\t1\t-1.250000\tder Hund\t0-0 2-1", "7\t2\t-2.500000\tein Hund\t1-0 2-1"],
         ),
     ],
     ids=str,
 )
 def test_a_translation_is_laid_out_in_columns(layout, rows):
-    assert Layout(**layout).lay_out(7, FOUND) == rows
+    assert OutputFormat(**layout).rows(7, FOUND) == rows
 
 
 def test_plain_text_is_the_translation_and_nothing_else():
-    assert Layout().lay_out(1, PLAIN) == ["der Hund"]
-    assert Layout(scores=True).lay_out(1, PLAIN) == ["der Hund\t-1.250000"]
-    assert Layout(format="tsv").lay_out(1, PLAIN) == ["1\t1\t-1.250000\tder Hund"]
+    assert OutputFormat().rows(1, PLAIN) == ["der Hund"]
+    assert OutputFormat(scores=True).rows(1, PLAIN) == ["der Hund\t-1.250000"]
+    assert OutputFormat(name="tsv").rows(1, PLAIN) == ["1\t1\t-1.250000\tder Hund"]
 
 
 def test_a_json_line_has_the_best_and_a_list_only_where_asked_for():
-    (line,) = Layout(format="jsonl").lay_out(7, FOUND)
+    (line,) = OutputFormat(name="jsonl").rows(7, FOUND)
     best = {"text": "der Hund", "score": -1.25, "finished": True, "alignment": [[0, 0], [2, 1]]}
     assert json.loads(line) == {"line": 7, **best, "pieces": 1}
-    (line,) = Layout(format="jsonl", nbest=2).lay_out(7, FOUND)
+    (line,) = OutputFormat(name="jsonl", nbest=2).rows(7, FOUND)
     found = json.loads(line)
     assert list(found) == ["line", *best, "pieces", "nbest"]
     assert found["nbest"][0] == best
@@ -57,7 +57,7 @@ def test_a_json_line_has_the_best_and_a_list_only_where_asked_for():
 
 
 def test_json_has_no_alignment_that_nobody_asked_for():
-    assert json.loads(Layout(format="jsonl").lay_out(1, PLAIN)[0]) == {
+    assert json.loads(OutputFormat(name="jsonl").rows(1, PLAIN)[0]) == {
         "line": 1,
         "text": "der Hund",
         "score": -1.25,
@@ -67,21 +67,21 @@ def test_json_has_no_alignment_that_nobody_asked_for():
 
 
 def test_an_empty_line_has_as_many_rows_as_every_other():
-    assert Layout().lay_out(1, EMPTY) == [""]
-    assert Layout(nbest=3).lay_out(1, EMPTY) == ["", "", ""]
-    assert Layout(format="tsv", nbest=2).lay_out(5, EMPTY) == [
+    assert OutputFormat().rows(1, EMPTY) == [""]
+    assert OutputFormat(nbest=3).rows(1, EMPTY) == ["", "", ""]
+    assert OutputFormat(name="tsv", nbest=2).rows(5, EMPTY) == [
         "5\t1\t0.000000\t",
         "5\t2\t0.000000\t",
     ]
-    (line,) = Layout(format="jsonl", nbest=3).lay_out(1, EMPTY)
+    (line,) = OutputFormat(name="jsonl", nbest=3).rows(1, EMPTY)
     assert [way["text"] for way in json.loads(line)["nbest"]] == ["", "", ""]
 
 
 def test_a_tab_in_a_translation_does_not_make_a_column():
     tabbed = Translation([BEST._replace(text="a\tb", alignment=None)], 1, {})
-    assert Layout(format="tsv").lay_out(1, tabbed) == ["1\t1\t-1.250000\ta b"]
-    assert Layout(scores=True).lay_out(1, tabbed) == ["a b\t-1.250000"]
-    assert Layout().lay_out(1, tabbed) == ["a\tb"]
+    assert OutputFormat(name="tsv").rows(1, tabbed) == ["1\t1\t-1.250000\ta b"]
+    assert OutputFormat(scores=True).rows(1, tabbed) == ["a b\t-1.250000"]
+    assert OutputFormat().rows(1, tabbed) == ["a\tb"]
 
 
 class Killed(BaseException):
@@ -229,7 +229,7 @@ def test_other_settings_begin_anew_and_say_so(whole, tmp_path, capsys):
     with open_output(tmp_path / "out", {**JOB, "beam": "5"}) as file:
         assert file.lines == 0
         write(file, TEXT)
-    assert "beginning anew" in capsys.readouterr().err
+    assert "starting over" in capsys.readouterr().err
     assert contents(tmp_path) == whole
 
 

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from aiayn.config import ModelConfig
-from aiayn.model.transformer import Transformer, count_parameters, parameters_of
+from aiayn.model.transformer import Transformer
 from aiayn.presets import BASE, BIG, PARSING, PRESETS
+from aiayn.training.cost import count_parameters, parameters_of
 
 # Printed millions; V = 37,000 without and with attention biases; as the paper's code counted.
 TABLE_3 = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aiayn.data import plan as plan_module
-from aiayn.data.plan import micro_batches, plan_epoch
+from aiayn.data.plan import batches_by_length, micro_batches, plan_epoch
 
 
 def random_lengths(count=500, longest=60):
@@ -77,7 +77,7 @@ def test_the_lengths_of_an_update_are_alike():
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.1])
-def test_pairs_have_other_company_in_each_epoch(jitter):
+def test_pairs_are_grouped_anew_in_each_epoch(jitter):
     groups = [
         {frozenset(pairs.tolist()) for pairs in updates(jitter=jitter, epoch=epoch)}
         for epoch in (0, 1)
@@ -169,3 +169,19 @@ def test_the_plan_is_the_same_however_many_pairs_are_looked_at_together(block, m
     wanted = plan_epoch(*lengths, **settings)
     monkeypatch.setattr(plan_module, "BLOCK", block)
     assert plan_epoch(*lengths, **settings).bounds.tolist() == wanted.bounds.tolist()
+
+
+def test_batches_by_length_hold_each_sequence_once_and_the_longest_first():
+    lengths = [3, 9, 4, 9, 1, 5]
+    assert batches_by_length(lengths, 10) == [[1], [3], [5, 2], [0, 4]]
+
+
+def test_a_sequence_beyond_the_limit_is_a_batch_of_its_own():
+    assert batches_by_length([7, 30, 7], 14) == [[1], [0, 2]]
+
+
+def test_the_rows_of_a_batch_are_rounded_as_asked():
+    assert batches_by_length([1] * 7, 6, lambda rows: rows // 4 * 4) == [
+        [0, 1, 2, 3],
+        [4, 5, 6],
+    ]

@@ -13,6 +13,14 @@ def test_position_0_alternates_0_and_1():
     assert sinusoids(1, 512)[0].tolist() == [0.0, 1.0] * 256
 
 
+def test_even_columns_are_sines_and_odd_ones_cosines():
+    encoding, pos = sinusoids(50, 16), torch.arange(50, dtype=torch.float64)
+    for two_i in range(0, 16, 2):
+        angle = pos / 10000 ** (two_i / 16)
+        torch.testing.assert_close(encoding[:, two_i], angle.sin())
+        torch.testing.assert_close(encoding[:, two_i + 1], angle.cos())
+
+
 @pytest.mark.parametrize(
     ("column", "value"),
     [

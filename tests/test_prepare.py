@@ -8,15 +8,17 @@ from random_models import random_model
 from torch import nn
 from toy import sentences, translation
 
-from aiayn.checkpoint import ModelFile, find_model, save_model
+from aiayn.checkpoint import ModelFile, save_model
 from aiayn.data.batch import pad
-from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
-from aiayn.generation.prepare import Int8Linear, PackedLinear, load_models, plain, prepare
+from aiayn.generation.prepare import load_models, plain, prepare
 from aiayn.generation.translator import Translator
-from aiayn.kernels.linear import Linear
+from aiayn.kernels.layout import Layout
+from aiayn.kernels.packed import Int8Linear, PackedLinear
 from aiayn.model.transformer import is_token
+from aiayn.run_folder import find_model
+from aiayn.special_ids import PAD
 
 CPU = torch.device("cpu")
 SOURCE_BS = pad([[5, 60, 7, 261, 1], [9, 1], [4, 4, 270, 1]])
@@ -37,7 +39,7 @@ def outputs(model: nn.Module) -> list[torch.Tensor]:
     """Return the memory, the logits, and the logits of a first step with caches."""
     with torch.inference_mode():
         return [
-            model.encode(SOURCE_BS, is_token(SOURCE_BS)),
+            model.encode(SOURCE_BS, Layout(is_token(SOURCE_BS))),
             model(SOURCE_BS, TARGET_BT),
             CachedDecoder(model, SOURCE_BS)(torch.full((3, 2), PAD), None),
         ]
@@ -83,29 +85,6 @@ def test_every_linear_layer_is_replaced_and_its_plain_weights_are_gone(layer):
     assert kinds.count(layer) == 2 * 4 + 2 * 7 + 1
     names = {name.split(".")[-2] for name, p in model.named_parameters() if p.numel()}
     assert names == {"source_embedding", "norm"}
-
-
-@pytest.mark.parametrize("activation", ["relu", "swish"])
-@pytest.mark.parametrize(("layer", "error"), [(PackedLinear, 1e-6), (Int8Linear, 0.02)])
-def test_the_activation_of_a_layer_stays_with_it(layer, error, activation):
-    torch.manual_seed(1)
-    linear, x = Linear(64, 4096, activation=activation), torch.randn(5, 64)
-    with torch.no_grad():
-        wanted, found = linear(x), layer(linear)(x)
-    assert (found - wanted).norm() <= error * wanted.norm()
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_a_layer_of_8_bits_errs_by_a_percent_at_most(bias):
-    torch.manual_seed(1)
-    linear = Linear(256, 64, bias=bias)
-    # Outputs of very different size keep their precision: each has a scale of its own.
-    linear.weight.data *= torch.logspace(-3, 3, 64)[:, None]
-    x = torch.randn(10, 3, 256)
-    found, wanted = Int8Linear(linear)(x), linear(x)
-    error = (found - wanted).flatten(0, 1).norm(dim=0) / wanted.flatten(0, 1).norm(dim=0)
-    assert found.shape == wanted.shape
-    assert error.max() < 0.02
 
 
 def test_a_trained_model_translates_nearly_as_well_in_8_bits(trained):

@@ -147,9 +147,9 @@ def test_a_pipe_is_refused_since_text_is_read_twice(file, tmp_path):
 def test_trees_become_words_and_symbols_and_keep_their_brackets(file):
     trees = "( (S\n (NP-SBJ-1 (NNP John))\n (VP (VBZ has) (NP (-NONE- *T*-1))) (. .)))\n"
     [block] = read_blocks([Treebank(file("a.mrg", trees))])
-    assert block.texts.source == "John has .\n"
-    assert block.texts.target == "S NP NNP /NP VP VBZ /VP . /S\n"
-    assert block.texts.reference == "(TOP (S (NP (NNP John)) (VP (VBZ has)) (. .)))\n"
+    assert block.source == "John has .\n"
+    assert block.target == "S NP NNP /NP VP VBZ /VP . /S\n"
+    assert block.reference == "(TOP (S (NP (NNP John)) (VP (VBZ has)) (. .)))\n"
 
 
 def test_a_tree_without_words_is_an_empty_pair(file):

@@ -21,6 +21,8 @@ from aiayn.presets import BASE
 RECIPES = Path(__file__).parents[1] / "recipes"
 RUNS = sorted(RECIPES.glob("*/run.sh"))
 SCRIPTS = [*RUNS, *sorted(RECIPES.glob("*.sh"))]
+SECONDS = 300
+"""For any one command."""
 PAPER_TABLE_3 = {
     # row: perplexity, BLEU, millions of parameters where the paper prints them
     "base": (4.92, 25.8, 65),
@@ -68,11 +70,12 @@ def bash(folder: Path, *command: object, **more: str) -> subprocess.CompletedPro
         env=environment(**more),
         capture_output=True,
         text=True,
+        timeout=SECONDS,
     )
 
 
 def recipe(tmp_path: Path, body: str) -> Path:
-    """A recipe of one's own, in a folder beside steps.sh."""
+    """A recipe made up for a test, which sources steps.sh."""
     script = tmp_path / "mine" / "run.sh"
     script.parent.mkdir()
     script.write_text(f". {RECIPES / 'steps.sh'}\n{body}\n")
@@ -130,11 +133,11 @@ def test_a_rehearsal_never_takes_the_place_of_the_papers_scale(tmp_path: Path) -
     assert bash(tmp_path, script, SCALE="rehearsal").stdout == "work/mine/rehearsal\n"
 
 
-def test_a_step_whose_output_is_there_is_skipped(tmp_path: Path) -> None:
+def test_a_step_whose_output_exists_is_skipped(tmp_path: Path) -> None:
     script = recipe(tmp_path, 'make() { echo made; touch "$1"; }\nstep "make" here make here')
     assert "made" in bash(tmp_path, script).stderr
     again = bash(tmp_path, script)
-    assert "here is there" in again.stderr and "made" not in again.stderr
+    assert "here exists" in again.stderr and "made" not in again.stderr
 
 
 def test_a_stopped_command_stops_the_recipe_with_its_exit_code(tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_a_stopped_command_stops_the_recipe_with_its_exit_code(tmp_path: Path) -
     assert not (tmp_path / "work/mine/out").exists()
 
 
-def test_a_download_goes_on_where_it_was_and_is_checked(tmp_path: Path) -> None:
+def test_a_partial_download_is_resumed_and_checked(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.write_text("0123456789")
     check = "10:84d89877f0d4041efb6bf91a16f0248f2fd573e6af05c19f96bedb9f882f7882"
@@ -156,15 +159,13 @@ def test_a_download_goes_on_where_it_was_and_is_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", ["11", "10:0000"])
-def test_a_download_that_is_not_what_was_wanted_is_not_taken(
-    check: str, tmp_path: Path
-) -> None:
+def test_a_download_that_fails_its_check_is_not_used(check: str, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.write_text("0123456789")
     script = recipe(tmp_path, f'download file://{whole} "$WORK/file" {check}')
     ended = bash(tmp_path, script)
     assert ended.returncode == 3
-    assert "is not what was wanted" in ended.stderr
+    assert "does not match" in ended.stderr
     assert not (tmp_path / "work/mine/file").exists()
 
 
@@ -185,7 +186,7 @@ def test_cleaning_keeps_pairs_of_a_fitting_length(tmp_path: Path) -> None:
     assert (tmp_path / "out/t").read_text() == "x y z\nx y z z\n"
 
 
-def test_a_killed_recipe_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_recipe_resumes(tmp_path: Path) -> None:
     command = [str(RECIPES / "table2_wmt14_en_de/run.sh"), "data"]
     work = tmp_path / "work/table2_wmt14_en_de/rehearsal"
     first = subprocess.Popen(
@@ -195,14 +196,16 @@ def test_a_killed_recipe_goes_on_where_it_was(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    limit = time.monotonic() + SECONDS
     while not (work / "text/train.de").exists() and first.poll() is None:
+        assert time.monotonic() < limit
         time.sleep(0.02)
     os.killpg(first.pid, signal.SIGKILL)
-    assert first.wait() == -signal.SIGKILL
+    assert first.wait(timeout=SECONDS) == -signal.SIGKILL
     assert not (work / "data/manifest.json").exists()
     second = bash(tmp_path, *command, SCALE="rehearsal")
     assert second.returncode == 0
-    assert "text/train.de is there" in second.stderr
+    assert "text/train.de exists" in second.stderr
     assert (work / "data/manifest.json").exists()
 
 
@@ -309,7 +312,7 @@ def test_a_card_counts_cost_as_the_paper_does() -> None:
     assert made_up_card(27.3, "paper")["obtained"]["cost"] == pytest.approx(3.2832e18)
 
 
-def test_table_3_sets_rows_beside_the_papers(tmp_path: Path) -> None:
+def test_table_3_compares_rows_with_the_papers(tmp_path: Path) -> None:
     run = tmp_path / "base"
     run.mkdir()
     last = {"perplexity": 4.9, "BLEU": 25.5}
@@ -326,6 +329,7 @@ def test_table_3_sets_rows_beside_the_papers(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
+        timeout=SECONDS,
         check=True,
     )
     wanted = "| base | 4.90 | 4.92 | 25.5 | 25.9 | 25.8 | 63.1 | 65 | inside |"

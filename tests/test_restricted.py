@@ -1,25 +1,21 @@
-"""Restricted self-attention, section 4: who sees whom, and blocks against a mask."""
+"""Restricted self-attention, section 4: who sees whom, in the model and in decoding."""
 
 import pytest
 import torch
 from test_decoder import SOURCES, Prefixes, assert_close
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
+from toy import keep_attention_weights
 
 from aiayn.config import ModelConfig
 from aiayn.data.batch import pad
-from aiayn.data.vocabulary import PAD
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
-from aiayn.model.attention import MultiHeadAttention, attention
+from aiayn.kernels.layout import Layout
+from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.restricted import neighborhood, restricted_attention
 from aiayn.model.transformer import Transformer
-
-
-def queries_keys_values(*, d_v: int = 5) -> list[Tensor]:
-    torch.manual_seed(1)
-    sizes = [(3, 2, 37, width) for width in (4, 4, d_v)]
-    return [torch.randn(size, dtype=torch.float64, requires_grad=True) for size in sizes]
+from aiayn.special_ids import PAD
 
 
 def padding_mask(length: int) -> Tensor:
@@ -55,23 +51,6 @@ def test_a_position_sees_half_a_window_to_either_side(window, causal, keys):
     assert seen[3].nonzero().flatten().tolist() == keys
 
 
-@pytest.mark.parametrize("window", [1, 2, 3, 8, 19, 40])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("padded", [False, True])
-def test_blocks_equal_a_mask_forward_and_back(window, causal, padded):
-    q, k, v = queries_keys_values()
-    allowed = padding_mask(37) if padded else None
-    i = torch.arange(37)
-    seen = neighborhood(i, i, allowed, window=window, causal=causal)
-    masked, _ = attention(q, k, v, seen)
-    blocked = restricted_attention(q, k, v, allowed, window=window, causal=causal)
-    torch.testing.assert_close(blocked, masked)
-    weight = torch.randn_like(masked)
-    gradients = torch.autograd.grad((blocked * weight).sum(), (q, k, v))
-    expected = torch.autograd.grad((masked * weight).sum(), (q, k, v))
-    torch.testing.assert_close(gradients, expected)
-
-
 @pytest.mark.parametrize("length", [37, 300])
 @pytest.mark.parametrize("window", [3, 30, 200])
 @pytest.mark.parametrize("causal", [False, True])
@@ -79,15 +58,15 @@ def test_the_fast_path_equals_equation_1_with_and_without_blocks(length, window,
     torch.manual_seed(1)
     layer = MultiHeadAttention(12, heads=3, d_k=4, d_v=4, window=window).double()
     x = torch.randn(3, length, 12, dtype=torch.float64)
-    allowed = None if causal else padding_mask(length)
-    fast = layer(x, x, allowed, causal=causal)
+    layout = Layout(None if causal else padding_mask(length), causal)
+    fast = layer(x, x, layout, layout)
     layer.keep_weights = True
-    torch.testing.assert_close(fast, layer(x, x, allowed, causal=causal))
+    torch.testing.assert_close(fast, layer(x, x, layout, layout))
 
 
-def test_the_reference_path_shows_no_weight_outside_of_the_window():
+def test_the_plain_path_shows_no_weight_outside_of_the_window():
     model = model_with(4)
-    model.keep_attention_weights()
+    keep_attention_weights(model)
     model(torch.randint(2, 11, (2, 9)), torch.randint(2, 11, (2, 9)))
     distance = (torch.arange(9)[:, None] - torch.arange(9)).abs()
     for layer in (model.encoder[0], model.decoder[0]):
@@ -99,9 +78,8 @@ def test_the_reference_path_shows_no_weight_outside_of_the_window():
 def test_each_layer_sees_half_a_window_further(length):
     source = torch.randint(2, 11, (1, length))
     changed = with_another_token(source, 20)
-    allowed = torch.ones(1, 1, 1, length, dtype=torch.bool)
     model = model_with(4, layers=3)
-    differs = (model.encode(source, allowed) != model.encode(changed, allowed)).any(-1)
+    differs = (model.encode(source, Layout()) != model.encode(changed, Layout())).any(-1)
     assert differs.nonzero()[:, 1].tolist() == list(range(20 - 3 * 2, 20 + 3 * 2 + 1))
 
 
@@ -147,7 +125,7 @@ def test_operations_grow_with_the_length_times_the_window(window):
         # d_k and d_v differ, so that the products are plain ones, which torch counts.
         q, v = torch.zeros(1, 1, length, 2), torch.zeros(1, 1, length, 3)
         with FlopCounterMode(display=False) as counter:
-            restricted_attention(q, q, v, window=window)
+            restricted_attention(q, q, v, Layout(), window=window)
         return counter.get_total_flops()
 
     once = operations(64, window)

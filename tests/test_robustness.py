@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partialmethod
@@ -22,7 +22,7 @@ import pytest
 import torch
 from test_train import assert_same_run
 from torch import nn
-from toy import TINY
+from toy import TINY, as_in_a_terminal
 
 from aiayn.checkpoint import load_model
 from aiayn.cli import main
@@ -36,6 +36,7 @@ SETTINGS = (
     "train.save_every=3",
     "train.valid_every=10",
 )
+TIMEOUT = 300
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node")
 
 # A server that has loaded torch once forks a process for each run: a tenth of a second, not
@@ -52,8 +53,8 @@ SERVER.set_forkserver_preload(
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a process finds."""
+class Environment:
+    """The environment of a process."""
 
     largest_file: int | None = None
     """Bytes that a file may have."""
@@ -61,8 +62,9 @@ class Surroundings:
     """What torch.compile makes of a graph."""
 
 
-def command(line: list[str], talk: Path, found: Surroundings) -> None:
+def command(line: list[str], talk: Path, found: Environment) -> None:
     """Be the program `aiayn` in a process of its own; stderr goes to a file."""
+    as_in_a_terminal()
     os.dup2(os.open(talk, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), 2)
     if found.largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (found.largest_file, found.largest_file))
@@ -73,7 +75,7 @@ def command(line: list[str], talk: Path, found: Surroundings) -> None:
 
 def start(data, run: Path, *settings: str, **found) -> BaseProcess:
     line = ["train", str(data.path), "-o", str(run), *COMMAND, *SETTINGS, *settings]
-    arguments = (line, run.with_suffix(".talk"), Surroundings(**found))
+    arguments = (line, run.with_suffix(".talk"), Environment(**found))
     process = SERVER.Process(target=command, args=arguments)
     process.start()
     return process
@@ -82,8 +84,17 @@ def start(data, run: Path, *settings: str, **found) -> BaseProcess:
 def train(data, run: Path, *settings: str, **found) -> tuple[int, str]:
     """Train to the end; return the exit code and what was said."""
     process = start(data, run, *settings, **found)
-    process.join()
-    return process.exitcode, run.with_suffix(".talk").read_text()
+    return exit_code_of(process), run.with_suffix(".talk").read_text()
+
+
+def exit_code_of(process: BaseProcess) -> int | None:
+    """Wait for a process; one that hangs is killed."""
+    process.join(TIMEOUT)
+    if process.is_alive():
+        process.kill()
+        process.join(TIMEOUT)
+        raise AssertionError("the process hangs")
+    return process.exitcode
 
 
 def steps_logged(run: Path) -> list[int]:
@@ -94,8 +105,10 @@ def steps_logged(run: Path) -> list[int]:
 
 
 def wait_for(run: Path, step: int, alive) -> None:
+    deadline = time.monotonic() + TIMEOUT
     while not any(logged >= step for logged in steps_logged(run)):
         assert alive(), "the run ended too early"
+        assert time.monotonic() < deadline, f"update {step} is not reached"
         time.sleep(0.002)
 
 
@@ -113,12 +126,12 @@ def undisturbed(data, tmp_path_factory) -> Path:
 
 
 def said_by(agent: subprocess.Popen[str]) -> str:
-    """Wait for a torchrun agent; one that hangs is stopped, and its workers with it."""
+    """Wait for a torchrun agent; one that hangs is killed."""
     try:
-        return agent.communicate(timeout=300)[1]
+        return agent.communicate(timeout=TIMEOUT)[1]
     except subprocess.TimeoutExpired:
-        agent.terminate()
-        return agent.communicate()[1]
+        agent.kill()  # its workers hear of it and leave
+        return "HANGS: " + agent.communicate(timeout=TIMEOUT)[1]
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +148,7 @@ def two_nodes(data, tmp_path_factory) -> Path:
             [*TORCHRUN, "1", *place, "--node-rank", rank, *line],
             stderr=subprocess.PIPE,
             encoding="utf-8",
+            preexec_fn=as_in_a_terminal,
         )
         for rank in "01"
     ]
@@ -174,7 +188,7 @@ def test_a_worker_that_is_killed_comes_back_and_the_run_is_the_same(data, two_no
     os.kill(second, signal.SIGKILL)
     talk = said_by(agent)
     assert agent.returncode == 0, talk
-    assert "going on after update" in talk
+    assert "resuming after update" in talk
     assert_same_run(run, two_nodes)
 
 
@@ -182,12 +196,15 @@ def test_a_worker_that_is_killed_comes_back_and_the_run_is_the_same(data, two_no
 def start_two(data, tmp_path):
     """Return a function that starts two processes by --nproc, well under way."""
 
-    def start(run: Path, *settings: str) -> subprocess.Popen[str]:
+    def start(
+        run: Path, *settings: str, signals: Callable[[], None] = as_in_a_terminal
+    ) -> subprocess.Popen[str]:
         line = ("-m", "aiayn", "train", data.path, "-o", run, *COMMAND, *SETTINGS, *settings)
         agent = subprocess.Popen(
             [sys.executable, *map(str, line), "--nproc", "2"],
             stderr=subprocess.PIPE,
             encoding="utf-8",
+            preexec_fn=signals,
         )
         wait_for(run, 1, lambda: agent.poll() is None)
         return agent
@@ -203,8 +220,7 @@ def test_a_closed_terminal_stops_a_run_with_everything_saved(data, tmp_path, sta
     process = start(data, run, *ENDLESS)
     wait_for(run, 1, process.is_alive)
     os.kill(process.pid, signal.SIGHUP)
-    process.join()
-    assert (process.exitcode, (run / "last.pt").exists()) == (75, True)
+    assert (exit_code_of(process), (run / "last.pt").exists()) == (75, True)
 
     agent = start_two(tmp_path / "two", *ENDLESS)
     agent.send_signal(signal.SIGHUP)
@@ -213,12 +229,11 @@ def test_a_closed_terminal_stops_a_run_with_everything_saved(data, tmp_path, sta
     assert talk.count("everything is saved") == 1
 
 
-def test_a_run_goes_on_under_nohup(start_two, tmp_path):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does for its child
-    try:
-        agent = start_two(tmp_path / "run")
-    finally:
-        signal.signal(signal.SIGHUP, before)
+def test_under_nohup_a_run_survives_a_closed_terminal(start_two, tmp_path):
+    def nohup() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    agent = start_two(tmp_path / "run", signals=nohup)
     agent.send_signal(signal.SIGHUP)
     talk = said_by(agent)
     assert (agent.returncode, "done: 20 updates" in talk) == (0, True), talk
@@ -229,11 +244,11 @@ def test_when_the_launcher_is_killed_its_processes_save_and_leave(data, start_tw
     run = tmp_path / "run"
     agent = start_two(run, *ENDLESS)
     agent.kill()
-    agent.communicate()
-    # The same command waits for them to leave the folder, and goes on from what they saved.
+    agent.communicate(timeout=TIMEOUT)
+    # The same command waits for them to leave the folder, and resumes from what they saved.
     code, talk = train(data, run, *ENDLESS, "--time-limit", "1s")
     assert code == 75, talk
-    assert "going on after update" in talk
+    assert "resuming after update" in talk
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds workers by /proc")
@@ -252,7 +267,7 @@ def test_training_outlives_the_reader_of_what_it_says(data, tmp_path):
     process = subprocess.Popen([sys.executable, *map(str, line)], stderr=subprocess.PIPE)
     assert b"starting" in process.stderr.readline()
     process.stderr.close()
-    assert process.wait(300) == 0
+    assert process.wait(TIMEOUT) == 0
     assert load_model(tmp_path / "run" / "last.pt").step == 20
     assert "done: 20 updates" in (tmp_path / "run" / "train.log").read_text()
 
@@ -279,8 +294,7 @@ def test_a_run_killed_ten_times_at_random_moments_is_the_same_run(data, tmp_path
         wait_for(killed, done - 3 + draw.randrange(8), process.is_alive)
         time.sleep(draw.uniform(0, 0.03))
         process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        assert exit_code_of(process) == -signal.SIGKILL
     for run in (killed, whole):
         assert train(data, run, *settings)[0] == 0
     assert_same_run(killed, whole)
@@ -288,7 +302,7 @@ def test_a_run_killed_ten_times_at_random_moments_is_the_same_run(data, tmp_path
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
-def test_training_in_half_precision_learns_and_goes_on_where_it_was(data, tmp_path, precision):
+def test_training_in_half_precision_learns_and_resumes(data, tmp_path, precision):
     whole, parted = tmp_path / "whole", tmp_path / "parted"
     for run, steps in ((parted, 13), (parted, 24), (whole, 24)):
         settings = (f"train.precision={precision}", f"train.steps={steps}", "optim.warmup=12")
@@ -365,7 +379,7 @@ cp -r "$DISK/run" "$KEPT"
 """
 
 
-def test_a_full_disk_ends_a_run_which_goes_on_when_there_is_room(data, tmp_path, undisturbed):
+def test_a_full_disk_ends_a_run_which_resumes_when_there_is_room(data, tmp_path, undisturbed):
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir(), kept.mkdir()
     if not shutil.which("unshare"):
@@ -377,6 +391,7 @@ def test_a_full_disk_ends_a_run_which_goes_on_when_there_is_room(data, tmp_path,
         env=os.environ | {"DISK": str(disk), "KEPT": str(kept), "SMALL": "2500k"},
         capture_output=True,
         encoding="utf-8",
+        timeout=TIMEOUT,
     )
     if done.returncode in (1, 77) and "ended" not in done.stdout:
         pytest.skip(f"mounting is refused here: {done.stderr}")
@@ -384,5 +399,5 @@ def test_a_full_disk_ends_a_run_which_goes_on_when_there_is_room(data, tmp_path,
     assert "ended with 2" in done.stdout, first
     assert "fix: free some space" in first
     assert "Traceback" not in first
-    assert "going on after update" in second
+    assert "resuming after update" in second
     assert_same_weights_and_place(kept / "run", undisturbed)

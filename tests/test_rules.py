@@ -8,9 +8,9 @@ import pytest
 import torch
 from test_search import CPU, WORDS, Table, TableStep, all_scores, assert_same
 
-from aiayn.data.vocabulary import EOS, PAD
 from aiayn.generation.rules import Rules
 from aiayn.generation.search import BeamSearch, Hypothesis, Task
+from aiayn.special_ids import EOS, PAD
 
 LIMIT = 4
 WIDE = 81

@@ -25,7 +25,7 @@ def test_no_english_sentence_has_two_translations(pairs):
 def test_a_sentence_has_3_to_40_words(pairs):
     lengths = {len(line.split()) for pair in pairs for line in pair}
     assert min(lengths) == 3
-    assert 30 < max(lengths) <= 40
+    assert 25 < max(lengths) <= 40
 
 
 def test_the_english_average_is_9_to_12_words(pairs):
@@ -57,7 +57,7 @@ def test_no_german_preposition_is_left_apart_from_its_article(pairs):
 def test_the_same_seed_gives_the_same_text_everywhere():
     text = "".join(f"{english}\t{german}\n" for english, german in sample_pairs(2000, seed=1))
     # Changes with any change of words or rules, and with nothing else.
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "d5b1c47d94eac9b1"
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "7cd22ff854f267e8"
 
 
 def test_another_seed_gives_other_sentences():

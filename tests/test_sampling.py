@@ -1,4 +1,4 @@
-"""Samples follow the model's probabilities, and are the same in any company."""
+"""Samples follow the model's probabilities, and are batch-invariant."""
 
 import math
 from collections import Counter
@@ -8,10 +8,10 @@ import pytest
 import torch
 from test_search import CPU, WORDS, Table, TableStep
 
-from aiayn.data.vocabulary import EOS, PAD
 from aiayn.generation.rules import Rules
 from aiayn.generation.sampling import Sampling
 from aiayn.generation.search import Hypothesis, Task, length_penalty
+from aiayn.special_ids import EOS, PAD
 
 TABLE = Table(seed=4)
 MANY = 4000

@@ -136,7 +136,7 @@ def test_a_percent_on_the_edge_is_rounded_as_the_script_rounds_it():
         ("x-", "x-"),
         ("- y", "- y"),
         ("E @-@ Mail", "E @ ##AT##-##AT## @ Mail"),
-        # Perl sees the two bytes of an umlaut, so both hyphens have neighbours of their own.
+        # Perl sees the two bytes of an umlaut, so both hyphens have neighbors of their own.
         ("a-\xe4-c", "a ##AT##-##AT## \xe4 ##AT##-##AT## c"),
     ],
 )

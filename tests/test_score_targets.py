@@ -5,7 +5,7 @@ import torch
 from toy import sentences, translation
 
 from aiayn.checkpoint import load_model
-from aiayn.generation.score_targets import force
+from aiayn.generation.score_targets import score_targets
 from aiayn.generation.search import BeamSearch, length_penalty
 from aiayn.generation.translator import Translator
 
@@ -17,7 +17,7 @@ def file(trained):
 
 def test_the_probability_of_a_translation_is_the_product_over_its_tokens(file):
     model, codec = file.build(), file.codec
-    (found,) = force(model, codec, ["ba be"], ["ab eb"])
+    (found,) = score_targets(model, codec, ["ba be"], ["ab eb"])
     source, target = codec.encode_source("ba be"), codec.encode_target("ab eb")
     logits = model(torch.tensor([source]), torch.tensor([target]))[0]
     wanted = [
@@ -30,30 +30,30 @@ def test_the_probability_of_a_translation_is_the_product_over_its_tokens(file):
 
 def test_a_right_translation_is_more_probable_than_a_wrong_one(file):
     lines = sentences(20, seed=31)
-    right = force(file.build(), file.codec, lines, list(map(translation, lines)))
-    wrong = force(file.build(), file.codec, lines, lines)
+    right = score_targets(file.build(), file.codec, lines, list(map(translation, lines)))
+    wrong = score_targets(file.build(), file.codec, lines, lines)
     assert all(one.total > other.total for one, other in zip(right, wrong, strict=True))
 
 
-def test_company_does_not_change_a_probability(file):
+def test_probabilities_are_batch_invariant(file):
     lines = sentences(20, seed=32)
     targets = list(map(translation, lines))
     one, other = (
         [
             found.total
-            for found in force(file.build(), file.codec, lines, targets, batch_tokens=n)
+            for found in score_targets(file.build(), file.codec, lines, targets, batch_tokens=n)
         ]
         for n in (1, 4096)
     )
     assert one == pytest.approx(other, rel=1e-4, abs=1e-5)
 
 
-def test_the_score_of_the_search_is_the_forced_probability_over_the_penalty(file):
+def test_the_score_of_the_search_is_the_probability_over_the_penalty(file):
     model, codec, lines = file.build(), file.codec, sentences(10, seed=33)
     translations = list(Translator([model], codec, BeamSearch()).translate(lines))
-    forced = force(model, codec, lines, [found.text for found in translations])
-    for found, given in zip(translations, forced, strict=True):
+    given = score_targets(model, codec, lines, [found.text for found in translations])
+    for found, scored in zip(translations, given, strict=True):
         (best,) = found.outputs
-        assert len(given.log_p) == len(best.pairs[0][1])
-        penalty = length_penalty(len(given.log_p), 0.6)
-        assert best.score == pytest.approx(given.total / penalty, rel=1e-3, abs=1e-5)
+        assert len(scored.log_p) == len(best.pairs[0][1])
+        penalty = length_penalty(len(scored.log_p), 0.6)
+        assert best.score == pytest.approx(scored.total / penalty, rel=1e-3, abs=1e-5)

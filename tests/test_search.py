@@ -8,18 +8,15 @@ import pytest
 import torch
 
 from aiayn.config import DecodeConfig
-from aiayn.data.vocabulary import EOS, PAD
-from aiayn.generation import search as module
 from aiayn.generation.search import (
     BeamSearch,
     Hypothesis,
     Task,
-    best_index,
     length_penalty,
-    normaliser,
     round_up,
 )
 from aiayn.presets import preset
+from aiayn.special_ids import EOS, PAD
 
 CPU = torch.device("cpu")
 WORDS = (2, 3, 4)
@@ -85,7 +82,7 @@ def all_scores(table: Table, limit: int, alpha: float) -> dict[tuple[int, ...], 
 
 
 def patient_search(table: Table, limit: int, beam: int, alpha: float) -> list[Hypothesis]:
-    """Beam search in plain Python that always goes on to the limit."""
+    """Beam search in plain Python that always searches up to the limit."""
     live, done = [(0.0, ())], []
     for length in range(1, limit + 1):
         grown = [
@@ -185,6 +182,21 @@ def test_a_search_stops_as_soon_as_nothing_can_improve():
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize(("log_p", "stops"), [(-2.05, True), (-1.95, False)])
+def test_a_search_stops_where_log_p_over_the_penalty_of_the_limit_is_no_better(log_p, stops):
+    calls = []
+
+    def step(tokens_BJ, parents_BJ):
+        calls.append(tokens_BJ)
+        others = math.log(1 - math.exp(-1) - 3 * math.exp(log_p))  # padding, never chosen
+        logits = torch.tensor([others, -1.0, log_p, log_p, log_p])
+        return logits.expand(*tokens_BJ.shape, SIZE).clone()
+
+    # An output of EOS alone scores -1 / 1; lp(7) = (5 + 7) / 6 = 2 bounds all longer ones.
+    BeamSearch(alpha=1.0)(step, [Task(7)], CPU)
+    assert (len(calls) == 1) == stops
+
+
 @pytest.mark.parametrize("alpha", [0.6, 3.0])
 @pytest.mark.parametrize("seed", range(20))
 def test_a_beam_of_one_is_greedy_search(seed, alpha):
@@ -208,7 +220,7 @@ def test_sentences_of_a_batch_do_not_influence_one_another(beam):
 
 
 @pytest.mark.parametrize("nbest", [1, 3])
-def test_sentences_that_are_over_idle_for_a_while_and_change_nothing(nbest):
+def test_finished_sentences_idle_for_a_while_and_change_nothing(nbest):
     tables = [Table(seed, eos=20.0 if seed % 10 == 0 else -20.0) for seed in range(20)]
     limits = [6 if seed % 10 == 0 else 3 + seed // 2 for seed in range(20)]
     step, sizes = TableStep(tables), []
@@ -219,7 +231,7 @@ def test_sentences_that_are_over_idle_for_a_while_and_change_nothing(nbest):
 
     settings = {"beam": 4, "alpha": 0.6, "nbest": nbest}
     together = BeamSearch(**settings)(noted, [Task(n) for n in limits], CPU)
-    # Two of twenty are over at once, a third after 3 steps, two more after each of the next.
+    # Two of twenty finish at once, a third after 3 steps, two more after each of the next.
     assert sizes[:6] == [20, 20, 20, 20, 16, 14]
     assert sizes[-1] < 3
     for table, limit, found in zip(tables, limits, together, strict=True):
@@ -231,26 +243,6 @@ def test_a_batch_has_one_of_few_sizes_that_are_at_most_a_fifth_more():
     sizes = [round_up(count) for count in range(1, 65)]
     assert sorted(set(sizes[15:])) == [16, 20, 24, 28, 32, 40, 48, 56, 64]
     assert all(0 <= size - count < max(1, count / 4) for count, size in enumerate(sizes, 1))
-
-
-@pytest.mark.parametrize("count", [1, 2, 8])
-@pytest.mark.parametrize("width", [1, 5, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 1100])
-@pytest.mark.parametrize("impossible", [0.0, 0.5, 0.999])
-def test_the_best_places_are_those_of_topk(width, count, impossible, monkeypatch):
-    monkeypatch.setattr(module, "ELEMENTS_AT_ONCE", 5000)  # some sentences at a time
-    logits_BJW, added_BJ = torch.randn(9, 2, width), torch.randn(9, 2)
-    logits_BJW[torch.rand(logits_BJW.shape) < impossible] = -math.inf
-    sums_BN = (logits_BJW + added_BJ[..., None]).flatten(1)
-    values, places = best_index(logits_BJW.clone(), added_BJ, count)
-    assert values.tolist() == sums_BN.topk(min(count, 2 * width)).values.tolist()
-    assert sums_BN.gather(1, torch.from_numpy(places)).tolist() == values.tolist()
-    assert all(len(set(row)) == len(row) for row in places.tolist())
-
-
-def test_the_normaliser_is_the_logarithm_of_the_sum(monkeypatch):
-    monkeypatch.setattr(module, "ELEMENTS_AT_ONCE", 100)
-    logits_BJW = 30 * torch.randn(7, 3, 40)
-    torch.testing.assert_close(normaliser(logits_BJW), logits_BJW.logsumexp(-1))
 
 
 def test_scores_that_are_no_numbers_give_no_hypotheses():

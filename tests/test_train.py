@@ -1,4 +1,4 @@
-"""Training a run: what stops it, what it goes on from, what it refuses and what it leaves."""
+"""Training a run: what stops it, how it resumes, what it refuses and what it leaves."""
 
 import json
 import shutil
@@ -10,18 +10,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy import TINY, make_data, tiny_config
+from toy import TINY, as_in_a_terminal, make_data, tiny_config
 
-from aiayn.checkpoint import list_steps, load_model, step_path
+from aiayn import run_folder
+from aiayn.checkpoint import load_model
 from aiayn.data.inputs import ParallelText
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
 from aiayn.errors import Stopped
+from aiayn.run_folder import RunFolder, list_steps, step_path
 from aiayn.scoring.score import Score
-from aiayn.training import run as run_module
 from aiayn.training.loop import train
-from aiayn.training.run import RunFolder
 
+TIMEOUT = 120
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
 
 
@@ -34,9 +35,8 @@ def constant_score(model, group):
 def undisturbed(data, tmp_path_factory):
     """A run of 12 updates that nothing has stopped, made by the command itself."""
     run = tmp_path_factory.mktemp("undisturbed") / "run"
-    subprocess.run(
-        [sys.executable, "-m", "aiayn", "train", data.path, "-o", run, *COMMAND], check=True
-    )
+    line = [sys.executable, "-m", "aiayn", "train", data.path, "-o", run, *COMMAND]
+    subprocess.run(line, check=True, timeout=TIMEOUT)
     return run
 
 
@@ -67,7 +67,7 @@ def assert_same_weights(one, other):
 
 
 def assert_same_run(one, other):
-    """Hold two runs equal bit for bit: all weights, the optimiser, the place."""
+    """Hold two runs equal bit for bit: all weights, the optimizer, the progress."""
     for name in ("last.pt", "best.pt", "average.pt"):
         assert_same_weights(one / name, other / name)
     assert [path.name for path in list_steps(one).values()] == [
@@ -96,30 +96,32 @@ def test_another_seed_gives_another_run(undisturbed, data, tmp_path, aiayn):
 
 def test_a_run_stopped_after_every_update_is_the_same_run(data, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    train(data, whole, tiny_config(), device="cpu", score_text=constant_score)
+    train(data, whole, tiny_config(), device="cpu", score=constant_score)
     for _ in range(11):
         with pytest.raises(Stopped, match="everything is saved"):
-            train(
-                data, stopped, tiny_config(), device="cpu", seconds=0, score_text=constant_score
-            )
-    train(data, stopped, tiny_config(), device="cpu", seconds=0, score_text=constant_score)
+            train(data, stopped, tiny_config(), device="cpu", seconds=0, score=constant_score)
+    train(data, stopped, tiny_config(), device="cpu", seconds=0, score=constant_score)
     assert_same_run(stopped, whole)
 
 
 def start(data, run, *settings):
     line = [sys.executable, "-m", "aiayn", "train", data.path, "-o", run, *COMMAND, *settings]
-    return subprocess.Popen(line, stderr=subprocess.PIPE, encoding="utf-8")
+    return subprocess.Popen(
+        line, stderr=subprocess.PIPE, encoding="utf-8", preexec_fn=as_in_a_terminal
+    )
 
 
 def wait_until(process, run, step):
     """Wait until a run has measured an update from this one on."""
-    while process.poll() is None:
+    deadline = time.monotonic() + TIMEOUT
+    while process.poll() is None and time.monotonic() < deadline:
         if (run / "metrics.jsonl").exists():
             lines = (run / "metrics.jsonl").read_text().split("\n")[:-1]
             if lines and json.loads(lines[-1])["step"] >= step:
                 return
         time.sleep(0.005)
-    raise AssertionError(process.stderr.read())
+    process.kill()
+    raise AssertionError(process.communicate(timeout=TIMEOUT)[1])
 
 
 LONG = ("train.steps=80", "train.log_every=1", "train.save_every=4", "train.valid_every=30")
@@ -131,7 +133,7 @@ def test_a_run_killed_at_any_time_is_the_same_run(data, tmp_path, aiayn):
         process = start(data, killed, *LONG)
         wait_until(process, killed, step)
         process.kill()
-        assert process.wait() == -signal.SIGKILL
+        assert process.wait(TIMEOUT) == -signal.SIGKILL
         process.stderr.close()
     for run in (killed, whole):
         assert aiayn("train", data.path, "-o", run, *COMMAND, *LONG)[0] == 0
@@ -148,7 +150,7 @@ def test_a_signal_stops_a_run_with_everything_saved(data, tmp_path, number, code
     process = start(data, tmp_path / "run", *LONG, "train.steps=100000")
     wait_until(process, tmp_path / "run", 2)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == code
     assert f"stopped by {why} after update" in err
     assert "run the same command again" in err
@@ -190,11 +192,11 @@ def test_a_finished_run_is_not_trained_further(copied, undisturbed, data, aiayn)
     assert_same_run(copied, undisturbed)
 
 
-def test_a_finished_run_goes_on_for_more_steps(copied, data, aiayn):
+def test_a_finished_run_resumes_for_more_steps(copied, data, aiayn):
     code, _, err = aiayn("train", data.path, "-o", copied, *COMMAND, "train.steps=14")
     assert code == 0
     assert "changed since the run began: train.steps: 12 -> 14" in err
-    assert "going on after update 12" in err
+    assert "resuming after update 12" in err
     assert load_model(copied / "last.pt").step == 14
 
 
@@ -207,7 +209,7 @@ def test_a_damaged_last_checkpoint_is_replaced_by_the_one_before(
     assert code == 0
     assert "last.pt is damaged" in err
     assert "falling back" in err
-    assert "going on after update 10" in err
+    assert "resuming after update 10" in err
     assert_same_run(copied, undisturbed)
 
 
@@ -274,10 +276,10 @@ def test_the_stored_settings_reproduce_the_run(undisturbed, data, tmp_path, aiay
 
 def test_a_run_folder_says_where_it_comes_from(undisturbed):
     found = json.loads((undisturbed / "provenance.json").read_text())
-    (sitting,) = found["sittings"]
+    (session,) = found["sessions"]
     assert len(found["data_sha256"]) == 64
-    assert "train" in sitting["command"]
-    assert {"aiayn", "torch", "python"} <= sitting.keys()
+    assert "train" in session["command"]
+    assert {"aiayn", "torch", "python"} <= session.keys()
     assert (undisturbed / "vocab" / "shared.model").exists()
     assert "done: 12 updates" in (undisturbed / "train.log").read_text()
 
@@ -303,24 +305,24 @@ def test_the_best_checkpoints_are_kept_beside_the_newest(data, tmp_path):
 
     settings = ("train.save_every=1", "train.valid_every=1", "train.average=1")
     config = tiny_config(*settings, "train.keep=last=2,best=1")
-    train(data, tmp_path, config, device="cpu", score_text=score)
+    train(data, tmp_path, config, device="cpu", score=score)
     assert list(list_steps(tmp_path)) == [1, 11, 12]
 
 
 def test_a_run_without_improvement_stops_when_patience_ends(data, tmp_path, capsys):
     # With the learning rate of 0 neither score nor loss moves.
     config = tiny_config("train.patience=2", "train.valid_every=1", "optim.factor=0")
-    train(data, tmp_path / "run", config, device="cpu", score_text=constant_score)
+    train(data, tmp_path / "run", config, device="cpu", score=constant_score)
     last = load_model(tmp_path / "run" / "last.pt")
     assert last.step == 3
     assert last.training["place"]["best_step"] == 1
     assert load_model(tmp_path / "run" / "best.pt").step == 1
-    assert "no better in 2 validations" in capsys.readouterr().err
+    assert "no improvement in 2 validations" in capsys.readouterr().err
 
 
 def test_among_equal_scores_the_lower_loss_is_better(data, tmp_path):
     config = tiny_config("train.patience=2", "train.valid_every=1")
-    train(data, tmp_path, config, device="cpu", score_text=constant_score)
+    train(data, tmp_path, config, device="cpu", score=constant_score)
     last = load_model(tmp_path / "last.pt")
     assert (last.step, last.training["place"]["best_step"]) == (12, 12)
     assert RunFolder(tmp_path).best_steps()[0] == 12
@@ -338,8 +340,8 @@ def test_a_run_that_has_nothing_to_do_keeps_its_settings(undisturbed, data, tmp_
 
 
 def test_a_second_run_in_the_same_folder_is_refused(undisturbed, data, aiayn, monkeypatch):
-    monkeypatch.setattr(run_module, "SECONDS_TO_LEAVE", 0)
-    with RunFolder(undisturbed).claimed():
+    monkeypatch.setattr(run_folder, "LOCK_PATIENCE_SECONDS", 0)
+    with RunFolder(undisturbed).locked():
         code, _, err = aiayn("train", data.path, "-o", undisturbed, *COMMAND)
     assert (code, f"another run is writing {undisturbed}" in err) == (2, True)
     assert aiayn("train", data.path, "-o", undisturbed, *COMMAND)[0] == 0
@@ -417,5 +419,5 @@ def test_a_folder_that_is_no_data_folder_is_refused(tmp_path, aiayn):
 def test_a_dry_run_tells_the_plan_and_writes_nothing(data, tmp_path, aiayn):
     code, out, _ = aiayn("train", data.path, "-o", tmp_path / "run", *COMMAND, "--dry-run")
     assert code == 0
-    assert "updates an epoch" in out
+    assert "updates per epoch" in out
     assert not (tmp_path / "run").exists()

@@ -6,9 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from toy import keep_attention_weights
 
 from aiayn.config import ModelConfig
 from aiayn.errors import DataError
+from aiayn.kernels.layout import Layout
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import AddAndNorm, FeedForward
 from aiayn.model.positions import sinusoids
@@ -16,6 +18,7 @@ from aiayn.model.transformer import Embedding, Transformer, is_token, shift_righ
 
 SMALL = ModelConfig(layers=2, d_model=12, d_ff=24, heads=3, d_k=4, d_v=4, dropout=0.0)
 WORDS = 30
+PADDED, CAUSAL = Layout(), Layout(causal=True)
 
 
 def small_model(config: ModelConfig = SMALL, target_words: int | None = None) -> Transformer:
@@ -41,17 +44,18 @@ def test_the_plain_path_equals_the_fused_one_when_d_k_differs_from_d_v():
     model = small_model(replace(SMALL, d_k=2, d_v=5, attention_bias=False)).double()
     source, target = padded_batch()
     fused = model(source, target)
-    gradients = torch.autograd.grad(fused.square().sum(), list(model.parameters()))
-    model.keep_attention_weights()
+    learned = [p for p in model.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(fused.square().sum(), learned)
+    keep_attention_weights(model)
     plain = model(source, target)
     torch.testing.assert_close(plain, fused)
-    expected = torch.autograd.grad(plain.square().sum(), list(model.parameters()))
+    expected = torch.autograd.grad(plain.square().sum(), learned)
     torch.testing.assert_close(gradients, expected)
 
 
 def test_the_plain_path_shows_where_every_layer_looks():
     model = small_model()
-    model.keep_attention_weights()
+    keep_attention_weights(model)
     source, target = padded_batch()
     model(source, target)
     for layer in model.encoder:
@@ -79,8 +83,8 @@ def test_more_padding_on_the_source_changes_nothing():
     model = small_model().double().eval()
     source, target = padded_batch()
     longer, real = F.pad(source, (0, 9)), source != 0
-    memory = model.encode(source, is_token(source))
-    longer_memory = model.encode(longer, is_token(longer))[:, :7]
+    memory = model.encode(source, Layout(is_token(source)))
+    longer_memory = model.encode(longer, Layout(is_token(longer)))[:, :7]
     # Not bit for bit: a kernel may sum a longer row in another order.
     torch.testing.assert_close(longer_memory[real], memory[real], rtol=0, atol=1e-12)
     torch.testing.assert_close(model(longer, target), model(source, target), rtol=0, atol=1e-12)
@@ -89,11 +93,11 @@ def test_more_padding_on_the_source_changes_nothing():
 def test_what_the_encoder_puts_at_padding_changes_no_bit_of_the_output():
     model = small_model().eval()
     source, target = padded_batch()
-    allowed = is_token(source)
-    memory = model.encode(source, allowed)
+    layout = Layout(is_token(source))
+    memory = model.encode(source, layout)
     spoilt = memory.masked_fill((source == 0)[..., None], 99.0)
     shifted = shift_right(target)
-    before, after = (model.decode(shifted, m, allowed) for m in (memory, spoilt))
+    before, after = (model.decode(shifted, m, CAUSAL, layout) for m in (memory, spoilt))
     assert torch.equal(before, after)
 
 
@@ -153,7 +157,7 @@ def test_logits_are_states_times_the_embedding_without_scale_or_bias():
     assert model.output.bias is None
 
 
-def test_a_shared_vocabulary_is_one_matrix_in_three_index():
+def test_a_shared_vocabulary_is_one_matrix_in_three_places():
     model = small_model()
     matrices = {model.source_embedding.weight, model.target_embedding.weight}
     assert matrices == {model.output.weight}
@@ -231,11 +235,11 @@ def test_dropout_acts_on_what_sub_layers_return_and_not_inside_them():
     for module in model.modules():
         match module:
             case MultiHeadAttention():
-                assert torch.equal(module(x, x), module(x, x))
+                assert torch.equal(*(module(x, x, PADDED, PADDED) for _ in range(2)))
             case FeedForward():
                 assert torch.equal(module(x), module(x))
             case AddAndNorm():
-                assert not torch.equal(module(x, x), module(x, x))
+                assert not torch.equal(*(module(x, torch.ones_like) for _ in range(2)))
 
 
 def test_dropout_acts_on_the_sum_of_embedding_and_position_in_both_stacks():
@@ -293,13 +297,13 @@ def test_the_projections_towards_the_encoder_start_as_two_and_one():
         assert attention.w_k.weight.abs().max().item() == pytest.approx(key, rel=1e-3)
 
 
-def test_every_parameter_learns():
+def test_every_parameter_learns_but_the_bias_of_the_keys():
     model = small_model(replace(SMALL, positions="learned", tie="none"))
     model(*padded_batch()).square().sum().backward()
     for name, parameter in model.named_parameters():
         # A bias of the keys moves all scores of a query alike, which softmax does not see.
         if name.endswith("w_k.bias"):
-            assert not parameter.grad.any()
+            assert not parameter.requires_grad
         else:
             assert parameter.grad.abs().max() > 1e-5, name
 
@@ -324,7 +328,7 @@ def test_source_and_target_have_learned_positions_of_their_own():
     assert model.source_positions.table is not model.target_positions.table
 
 
-def test_a_model_that_translated_can_go_on_training():
+def test_a_model_that_translated_can_be_trained_further():
     model, batch = small_model(), padded_batch()
     with torch.inference_mode():
         expected = model(*batch)

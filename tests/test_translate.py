@@ -1,4 +1,4 @@
-"""Lines in, translations out: one each, in order, the same in any company, at once."""
+"""Lines in, translations out: one each, in order, batch-invariant, at once."""
 
 import threading
 from contextlib import closing
@@ -9,15 +9,19 @@ import torch
 from random_models import vocabulary
 from toy import sentences, tiny_config, translation
 
-from aiayn.checkpoint import build_model, find_model, load_model
+from aiayn.checkpoint import build_model, load_model
 from aiayn.data.codec import Codec
 from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import CodecSettings
-from aiayn.data.vocabulary import EOS
 from aiayn.errors import MemoryTooSmall
-from aiayn.generation import translate
+from aiayn.generation import streaming
+from aiayn.generation import translator as translator_module
 from aiayn.generation.search import BeamSearch
-from aiayn.generation.translator import Output, Translator, cut, windows
+from aiayn.generation.segmentation import cut
+from aiayn.generation.streaming import windows
+from aiayn.generation.translator import Output, Translator
+from aiayn.run_folder import find_model
+from aiayn.special_ids import EOS
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,7 @@ def test_a_sentence_is_translated_the_same_alone(translator):
 def test_more_lines_than_a_window_holds_are_all_answered(translator, monkeypatch):
     lines = sentences(20, seed=12)
     wanted = texts(translator, lines)
-    monkeypatch.setattr(translate, "WINDOW", 3)
+    monkeypatch.setattr(translator_module, "WINDOW", 3)
     assert texts(translator, lines) == wanted
 
 
@@ -219,8 +223,8 @@ def test_windows_hold_every_line_once_and_no_more_than_asked(count):
 
 
 def test_a_steady_stream_is_answered_before_a_window_is_full(monkeypatch):
-    monkeypatch.setattr(translate, "PAUSE", 5.0)
-    monkeypatch.setattr(translate, "PATIENCE", 0.05)
+    monkeypatch.setattr(streaming, "PAUSE", 5.0)
+    monkeypatch.setattr(streaming, "PATIENCE", 0.05)
     answered = threading.Event()
 
     def steady():

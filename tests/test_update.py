@@ -9,10 +9,15 @@ from toy import make_data, threads, tiny_config
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
 from aiayn.kernels.linear import ONEDNN_IS_FAST
-from aiayn.training.feed import prepared_ahead, updates_from
+from aiayn.training.loader import prefetched, updates_from
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import fresh_state
-from aiayn.training.update import Piece, add_gradients, dropout_seed, run_update
+from aiayn.training.update import (
+    MicroBatch,
+    accumulate_gradients,
+    dropout_seed,
+    run_update,
+)
 
 CPU = torch.device("cpu")
 ALONE = ProcessGroup(0, 1, CPU)
@@ -35,15 +40,15 @@ def make_state(data):
     return make
 
 
-def first_update(corpus, config, group=ALONE, *, epoch=0, number=0):
-    return next(updates_from(corpus, config.batch, group, seed=1, epoch=epoch, number=number))
+def first_update(corpus, config, ranks=ALONE, *, epoch=0, number=0):
+    return next(updates_from(corpus, config.batch, ranks, seed=1, epoch=epoch, number=number))
 
 
-def gradient(state, corpus, group=ALONE):
+def gradient(state, corpus, ranks=ALONE):
     """Return the two losses and the summed gradient of the first update, or a rank's share."""
-    update = first_update(corpus, state.config, group)
-    pieces = [Piece(str(number), batch) for number, batch in update.micro]
-    losses = add_gradients(state, pieces, F32)
+    update = first_update(corpus, state.config, ranks)
+    micro_batches = [MicroBatch(str(number), batch) for number, batch in update.micro]
+    losses = accumulate_gradients(state, micro_batches, F32)
     return losses, state.gradients.total.clone()
 
 
@@ -56,9 +61,9 @@ def out_of_memory_above(state, rows):
     seen = []
 
     def check(_, inputs):
-        _, allowed, _ = inputs
-        seen.append(len(allowed))
-        if len(allowed) > rows:
+        _, layout = inputs
+        seen.append(layout.packing.sentences)
+        if layout.packing.sentences > rows:
             raise RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory")
 
     state.model.encoder[0].register_forward_pre_hook(check)
@@ -84,19 +89,40 @@ def test_the_weights_follow_the_mean_over_all_tokens_of_the_update(make_state, c
 
 def test_a_step_is_adams_with_the_learning_rate_of_its_number(make_state, corpus):
     state = make_state()
-    before = [p.detach().clone() for p in state.model.parameters()]
+    learned = [p for p in state.model.parameters() if p.requires_grad]
+    before = [p.detach().clone() for p in learned]
     run_update(state, first_update(corpus, state.config), ALONE, F32)
     rate = learning_rate(1, d_model=32, warmup=60, factor=0.7)
     # Adam's first step is the learning rate in the direction of each gradient's sign.
-    for old, new in zip(before, state.model.parameters(), strict=True):
+    for old, new in zip(before, learned, strict=True):
         large = new.grad.abs() > 1e-6
         step = -rate * new.grad.sign()
         torch.testing.assert_close((new - old)[large], step[large], rtol=1e-2, atol=1e-7)
-    assert state.place.step == 1
+    assert state.progress.step == 1
+
+
+def test_two_steps_are_adams_with_beta1_0_9_beta2_0_98_and_epsilon_1e_9(make_state, corpus):
+    state = make_state()
+    learned = [p for p in state.model.parameters() if p.requires_grad]
+    wanted = [p.detach().double() for p in learned]
+    means = [torch.zeros_like(weight) for weight in wanted]
+    squares = [torch.zeros_like(weight) for weight in wanted]
+    for step in (1, 2):
+        run_update(state, first_update(corpus, state.config, number=step), ALONE, F32)
+        rate = learning_rate(step, d_model=32, warmup=60, factor=0.7)
+        for weight, m, v, p in zip(wanted, means, squares, learned, strict=True):
+            m.mul_(0.9).add_(0.1 * p.grad)
+            v.mul_(0.98).add_(0.02 * p.grad.double().square())
+            unbiased_m, unbiased_v = m / (1 - 0.9**step), v / (1 - 0.98**step)
+            weight -= rate * unbiased_m / (unbiased_v.sqrt() + 1e-9)
+    found = [p.detach().double() for p in learned]
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 12])
-def test_a_piece_that_does_not_fit_is_halved_with_the_same_gradient(make_state, corpus, rows):
+def test_a_micro_batch_that_does_not_fit_is_halved_with_the_same_gradient(
+    make_state, corpus, rows
+):
     losses, whole = gradient(make_state("batch.micro_tokens=100000"), corpus)
     state = make_state("batch.micro_tokens=100000")
     seen = out_of_memory_above(state, rows)
@@ -199,8 +225,8 @@ def test_every_micro_batch_of_every_update_drops_something_else(make_state, corp
     ((_, batch), *_) = first_update(corpus, state.config).micro
     found = []
     for step, name in ((0, "0"), (0, "1"), (1, "0"), (0, "0")):
-        state.place.step = step
-        add_gradients(state, [Piece(name, batch)], F32)
+        state.progress.step = step
+        accumulate_gradients(state, [MicroBatch(name, batch)], F32)
         found.append(state.gradients.total.clone())
     assert torch.equal(found[0], found[3])
     assert not torch.equal(found[0], found[1])
@@ -216,10 +242,10 @@ def test_dropout_does_not_depend_on_what_was_drawn_before(make_state, corpus):
     assert torch.equal(one, other)
 
 
-def test_updates_go_on_from_any_place(corpus):
+def test_updates_resume_from_any_position(corpus):
     batch = tiny_config().batch
     run = list(islice(updates_from(corpus, batch, ALONE, seed=1, epoch=0, number=0), 12))
-    place = run[6].next_place
+    place = run[6].next_position
     again = next(updates_from(corpus, batch, ALONE, seed=1, epoch=place[0], number=place[1]))
     assert (again.epoch, again.number) == place == (run[7].epoch, run[7].number)
     assert torch.equal(again.micro[0][1].source_BS, run[7].micro[0][1].source_BS)
@@ -230,7 +256,7 @@ def test_an_epoch_follows_the_one_before(corpus):
     updates = updates_from(corpus, batch, ALONE, seed=1, epoch=0, number=0)
     first = next(updates)
     rest = list(islice(updates, first.updates_in_epoch))
-    assert rest[-2].next_place == (1, 0)
+    assert rest[-2].next_position == (1, 0)
     assert (rest[-1].epoch, rest[-1].number) == (1, 0)
     tokens = sum(update.target_tokens for update in [first, *rest[:-1]])
     assert tokens == corpus.target_lengths.sum()
@@ -239,8 +265,8 @@ def test_an_epoch_follows_the_one_before(corpus):
 def test_an_update_counts_the_tokens_of_all_processes(corpus):
     config = tiny_config("batch.micro_tokens=30")
     whole, *shares = (
-        first_update(corpus, config, group)
-        for group in (ALONE, ProcessGroup(0, 2, CPU), ProcessGroup(1, 2, CPU))
+        first_update(corpus, config, ranks)
+        for ranks in (ALONE, ProcessGroup(0, 2, CPU), ProcessGroup(1, 2, CPU))
     )
     own = [sum(batch.tokens for _, batch in share.micro) for share in shares]
     assert {share.target_tokens for share in shares} == {whole.target_tokens}
@@ -248,8 +274,8 @@ def test_an_update_counts_the_tokens_of_all_processes(corpus):
     assert min(own) > 0
 
 
-def test_what_is_prepared_ahead_comes_in_order():
-    assert list(islice(prepared_ahead(iter(range(10**9))), 20)) == list(range(20))
+def test_what_is_prefetched_comes_in_order():
+    assert list(islice(prefetched(iter(range(10**9))), 20)) == list(range(20))
 
 
 def test_what_goes_wrong_ahead_is_raised_in_its_place():
@@ -257,7 +283,7 @@ def test_what_goes_wrong_ahead_is_raised_in_its_place():
         yield 1
         raise ValueError("unreadable")
 
-    items = prepared_ahead(broken())
+    items = prefetched(broken())
     assert next(items) == 1
     with pytest.raises(ValueError, match="unreadable"):
         next(items)

@@ -7,8 +7,9 @@ import pytest
 
 from aiayn.data.codec import Codec
 from aiayn.data.settings import CodecSettings
-from aiayn.data.vocabulary import BYTES, EOS, PAD, UNK, Vocabulary
+from aiayn.data.vocabulary import BYTES, Vocabulary
 from aiayn.errors import DataError, UsageError
+from aiayn.special_ids import EOS, PAD, UNK
 
 COLOURS = ("red", "blue", "old", "white", "golden", "quiet", "small")
 THINGS = ("house", "tree", "river", "castle", "bridge", "garden", "window")

@@ -4,6 +4,7 @@ Its words are a consonant and a vowel each, so a small model learns them in seco
 """
 
 import random
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from aiayn.data.folder import DataFolder
 from aiayn.data.inputs import ParallelText
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
+from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.transformer import Transformer
 
 WORDS = [consonant + vowel for consonant in "bdgk" for vowel in "aeiou"]
 
@@ -52,6 +55,13 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def as_in_a_terminal() -> None:
+    """In a child: the signal dispositions of a terminal, whatever pytest has (`nohup`)."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def tiny_config(*assignments: str) -> Config:
     """Return the settings above, with some changed."""
     return resolve("tiny", None, [*TINY, *assignments])
@@ -81,3 +91,10 @@ def make_data(
         texts[split] = [ParallelText(*files)]
     settings = Settings(vocab_size=320 if shared else 290, shared=shared)
     return preprocess(texts, folder / "data", settings=settings)
+
+
+def keep_attention_weights(model: Transformer, wanted: bool = True) -> None:
+    """Use the plain path of equation 1 in every attention, which keeps its weights."""
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.keep_weights = wanted

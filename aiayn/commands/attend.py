@@ -1,6 +1,7 @@
 """`aiayn attend`: which tokens the heads of a model attend to."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -11,12 +12,13 @@ import typer
 
 from aiayn import console
 from aiayn.commands.options import takes_options
-from aiayn.data.atomic import require_place, write_bytes
+from aiayn.data.atomic import require_writable, write_bytes
 from aiayn.data.text import STDIN, read_raw_lines
 from aiayn.errors import UsageError
 
 if TYPE_CHECKING:
     from aiayn.checkpoint import ModelFile
+    from aiayn.figures.attention_svg import Panel
     from aiayn.generation.attention_maps import SentenceAttention, SentencePair
 
 EXAMPLES = (
@@ -33,44 +35,43 @@ _where = partial(typer.Option, rich_help_panel="Where to show it")
 _run = partial(typer.Option, rich_help_panel="Running")
 
 
-MODEL = "Run folder (its average, else its best model) or model file."
-SOURCE = "Sentence, in quotation marks; - is standard input."
-_target = typer.Argument(help="Its translation, or its parse.", show_default="the model's own")
-_kind = _what(
-    metavar="encoder|decoder|cross|all",
-    help="Attention within the source, within the target, or from target to source.",
-    show_default="cross; all for --html and --json",
-)
-_layer = _what(
-    metavar="N[,M]|all",
-    help="Layers, counted from 1. The paper's figures show layer 5 of 6.",
-    show_default="the last; all for --html and --json",
-)
-_head = _what(
-    metavar="N[,M]|all|mean",
-    help="Heads, counted from 1, or their mean.",
-    show_default="mean in the terminal, else all",
-)
-TOKEN = "Draw the attention of this word only, as figure 3 of the paper does."
-HTML = "Write a page to explore in a browser; it needs no network."
-SVG = "Draw a figure for a paper."
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttendOptions:
     """The command line of `aiayn attend`."""
 
-    model: Annotated[Path, typer.Argument(help=MODEL)]
-    source: Annotated[str, typer.Argument(help=SOURCE)]
-    target: Annotated[str | None, _target] = None
-    kind: Annotated[list[str] | None, _kind] = None
-    layer: Annotated[list[str] | None, _layer] = None
-    head: Annotated[list[str] | None, _head] = None
-    token: Annotated[str | None, _what(metavar="WORD", help=TOKEN)] = None
-    html: Annotated[Path | None, _where(metavar="FILE", help=HTML)] = None
-    svg: Annotated[Path | None, _where(metavar="FILE", help=SVG)] = None
-    as_json: Annotated[bool, _where("--json", help="Print the numbers for machines.")] = False
-    device: Annotated[str, _run(help="auto, cpu, cuda or mps.")] = "auto"
+    model: Annotated[Path, typer.Argument()]
+    """Run folder (its average, else its best model) or model file."""
+    source: Annotated[str, typer.Argument()]
+    """Sentence, in quotation marks; - is standard input."""
+    target: Annotated[str | None, typer.Argument(show_default="the model's own")] = None
+    """Its translation, or its parse."""
+    kind: Annotated[
+        list[str] | None,
+        _what(
+            metavar="encoder|decoder|cross|all", show_default="cross; all for --html and --json"
+        ),
+    ] = None
+    """Attention within the source, within the target, or from target to source."""
+    layer: Annotated[
+        list[str] | None,
+        _what(metavar="N[,M]|all", show_default="the last; all for --html and --json"),
+    ] = None
+    """Layers, counted from 1. The paper's figures show layer 5 of 6."""
+    head: Annotated[
+        list[str] | None,
+        _what(metavar="N[,M]|all|mean", show_default="mean in the terminal, else all"),
+    ] = None
+    """Heads, counted from 1, or their mean."""
+    token: Annotated[str | None, _what(metavar="WORD")] = None
+    """Draw the attention of this word only, as figure 3 of the paper does."""
+    html: Annotated[Path | None, _where(metavar="FILE")] = None
+    """Write a page to explore in a browser; it needs no network."""
+    svg: Annotated[Path | None, _where(metavar="FILE")] = None
+    """Draw a figure for a paper."""
+    as_json: Annotated[bool, _where("--json")] = False
+    """Print the numbers for machines."""
+    device: Annotated[str, _run()] = "auto"
+    """auto, cpu, cuda or mps."""
 
 
 @takes_options(AttendOptions)
@@ -82,11 +83,12 @@ def attend(options: AttendOptions) -> None:
     """
     html, svg, token = options.html, options.svg, options.token
     for file in filter(None, (html, svg)):
-        require_place(file, begins=b"<")
+        require_writable(file, begins=b"<")
     source = read_sentence(options.source)
     kinds, layers, heads = map(split, (options.kind, options.layer, options.head))
     path, model = open_model(options.model, kinds, layers, heads)
     pair, attention = compute(model, source, options.target, options.device)
+    # A page can be switched between all maps; figure and terminal show one kind and layer.
     many = attention.select(kinds=kinds, layers=layers, heads=heads)
     few = many.select(kinds=kinds or [CROSS], layers=layers or [str(many.layers[-1])])
     if html is not None:
@@ -119,11 +121,13 @@ def open_model(
     model: Path, kinds: list[str], layers: list[str], heads: list[str]
 ) -> "tuple[Path, ModelFile]":
     """Return a model file and its path, if the model has what is to be shown."""
-    from aiayn.checkpoint import find_model, load_model
+    from aiayn.checkpoint import load_model
     from aiayn.generation.attention_maps import require_choice
+    from aiayn.run_folder import find_model
 
     path = find_model(model)
     file = load_model(path)
+    # Before the translation, which takes a while.
     require_choice(file.config.model, kinds=kinds, layers=layers, heads=heads)
     if path != model:
         console.say(f"model: {path}")
@@ -167,6 +171,19 @@ def rows_of(attention: "SentenceAttention", token: str | None) -> dict[str, list
     return {kind: rows for kind, rows in found.items() if rows}
 
 
+def panels_of(attention: "SentenceAttention", token: str | None) -> "Iterator[Panel]":
+    """Yield what is drawn of each kind and layer."""
+    from aiayn.figures.attention_svg import Panel
+    from aiayn.figures.tokens import readable
+
+    for kind, rows in rows_of(attention, token).items():
+        maps = attention.maps[kind]
+        queries, keys = readable(maps.queries), readable(maps.keys)
+        for layer, weights_HLM in zip(attention.layers, maps.weights_NHLM, strict=True):
+            title = f"{kind} attention, layer {layer}"
+            yield Panel(title, queries, keys, attention.heads, weights_HLM, rows)
+
+
 def write_page(
     path: Path, attention: "SentenceAttention", source: str, token: str | None
 ) -> None:
@@ -180,24 +197,9 @@ def write_page(
 
 def write_figure(path: Path, attention: "SentenceAttention", token: str | None) -> None:
     """Draw a panel for each kind and layer."""
-    from aiayn.figures.attention_svg import Panel, draw_attention
-    from aiayn.figures.tokens import readable
+    from aiayn.figures.attention_svg import draw_attention
 
-    panels = [
-        Panel(
-            title=f"{kind} attention, layer {layer}",
-            queries=readable(attention.maps[kind].queries),
-            keys=readable(attention.maps[kind].keys),
-            heads=attention.heads,
-            weights_HLM=weights_HLM,
-            rows=rows,
-        )
-        for kind, rows in rows_of(attention, token).items()
-        for layer, weights_HLM in zip(
-            attention.layers, attention.maps[kind].weights_NHLM, strict=True
-        )
-    ]
-    write_bytes(path, draw_attention(panels).encode())
+    write_bytes(path, draw_attention([*panels_of(attention, token)]).encode())
     console.say(f"drew {path}")
 
 
@@ -223,18 +225,14 @@ def print_json(model: Path, pair: "SentencePair", attention: "SentenceAttention"
 def print_heat_maps(attention: "SentenceAttention", token: str | None) -> None:
     """Print a heat map for each kind, layer and head."""
     from aiayn.figures.heat_map import heat_map
-    from aiayn.figures.tokens import readable
 
-    for kind, rows in rows_of(attention, token).items():
-        maps = attention.maps[kind]
-        queries, keys = readable(maps.queries), readable(maps.keys)
-        shown = [queries[row] for row in rows]
-        for layer, weights_HLM in zip(attention.layers, maps.weights_NHLM, strict=True):
-            for head, weights_LM in zip(attention.heads, weights_HLM, strict=True):
-                which = f"head {head}" if isinstance(head, int) else "mean of the heads"
-                title = f"{kind} attention, layer {layer}, {which}"
-                console.result(f"{title}: percent of each row's attention")
-                width, color = console.stdout.width, console.shows_colors()
-                for line in heat_map(shown, keys, weights_LM[rows], width=width, color=color):
-                    console.result_text(line)
-                console.result("")
+    width, color = console.stdout.width, console.shows_colors()
+    for panel in panels_of(attention, token):
+        queries = [panel.queries[row] for row in panel.rows]
+        for head, weights_LM in zip(panel.heads, panel.weights_HLM, strict=True):
+            which = f"head {head}" if isinstance(head, int) else "mean of the heads"
+            console.result(f"{panel.title}, {which}: percent of each row's attention")
+            weights_LM = weights_LM[panel.rows]
+            for line in heat_map(queries, panel.keys, weights_LM, width=width, color=color):
+                console.result_text(line)
+            console.result("")

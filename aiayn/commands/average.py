@@ -1,12 +1,15 @@
 """`aiayn average`: the mean of checkpoints."""
 
+from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from aiayn import console
-from aiayn.data.atomic import require_place
+from aiayn.commands.options import takes_options
+from aiayn.data.atomic import require_writable
 from aiayn.errors import UsageError
 
 EXAMPLES = (
@@ -18,38 +21,27 @@ LAST = 5
 MODEL_FILE = b"PK"
 """How model files begin, and other archives."""
 
+_which = partial(typer.Option, rich_help_panel="Which checkpoints")
 
-def average(
-    run: Annotated[Path, typer.Argument(help="Run folder that `aiayn train` wrote.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
-    ],
-    last: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Checkpoints to average, newest first. The paper: 5 for base, 20 for big.",
-            rich_help_panel="Which checkpoints",
-            show_default=str(LAST),
-        ),
-    ] = None,
-    best: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Average the checkpoints that validated best instead.",
-            rich_help_panel="Which checkpoints",
-        ),
-    ] = None,
-    steps: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,C",
-            help="Average the checkpoints after these updates instead.",
-            rich_help_panel="Which checkpoints",
-        ),
-    ] = None,
-) -> None:
+
+@dataclass(frozen=True, kw_only=True)
+class AverageOptions:
+    """The options of `aiayn average`."""
+
+    run: Annotated[Path, typer.Argument()]
+    """Run folder that `aiayn train` wrote."""
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE")]
+    """Model file to write."""
+    last: Annotated[int | None, _which(min=1, show_default=str(LAST))] = None
+    """Checkpoints to average, newest first. The paper: 5 for base, 20 for big."""
+    best: Annotated[int | None, _which(min=1)] = None
+    """Average the checkpoints that validated best instead."""
+    steps: Annotated[str | None, _which(metavar="A,B,C")] = None
+    """Average the checkpoints after these updates instead."""
+
+
+@takes_options(AverageOptions)
+def average(options: AverageOptions) -> None:
     """Average checkpoints of a run into one model file (section 6.1 of the paper)."""
     from aiayn.checkpoint import save_model
     from aiayn.training.average import (
@@ -59,11 +51,12 @@ def average(
         named_checkpoints,
     )
 
+    run, output, last, best, steps = astuple(options)
     if sum(chosen is not None for chosen in (last, best, steps)) > 1:
         raise UsageError(
             "--last, --best and --steps exclude one another", fix="give one of them"
         )
-    require_place(output, reads=own_files(run), begins=MODEL_FILE)
+    require_writable(output, reads=files_of_training(run), begins=MODEL_FILE)
     if steps is not None:
         paths = named_checkpoints(run, parse_steps(steps))
     elif best is not None:
@@ -76,9 +69,9 @@ def average(
     console.say(f"averaged updates {numbers} into {output}")
 
 
-def own_files(run: Path) -> list[Path]:
-    """Return the files that training itself goes on from."""
-    from aiayn.checkpoint import CHECKPOINTS
+def files_of_training(run: Path) -> list[Path]:
+    """Return the files that training itself reads again."""
+    from aiayn.run_folder import CHECKPOINTS
 
     names = ("last.pt", "previous.pt", "best.pt")
     return [*(run / name for name in names), *(run / CHECKPOINTS).glob("*.pt")]

@@ -18,7 +18,7 @@ from aiayn.errors import AiaynError, UsageError
 if TYPE_CHECKING:
     from aiayn.checkpoint import ModelFile
     from aiayn.data.codec import Codec
-    from aiayn.export.verify import Engine, Greedy
+    from aiayn.export.verify import ExportedModel, Greedy
 
     Write = Callable[[ModelFile, Path], None]
 
@@ -28,6 +28,7 @@ EXAMPLES = (
 )
 
 Format = Literal["ctranslate2", "huggingface"]
+TEXT = "the run's validation text"
 UNKNOWN = "the model's data is not known"
 
 _comparison = partial(typer.Option, rich_help_panel="Comparison")
@@ -35,49 +36,24 @@ _comparison = partial(typer.Option, rich_help_panel="Comparison")
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What can be typed."""
+    """The options of `aiayn export`."""
 
     context: typer.Context
-    model: Annotated[
-        Path,
-        typer.Argument(help="Run folder (its average, else its best model) or model file."),
-    ]
-    to: Annotated[
-        Format,
-        typer.Option(
-            help="ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of"
-            " transformers."
-        ),
-    ]
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write.")
-    ]
-    int8: Annotated[
-        bool,
-        typer.Option(
-            "--int8",
-            help="Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2"
-            " only.",
-        ),
-    ] = False
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing export.")] = False
-    verify: Annotated[
-        int,
-        _comparison(
-            metavar="N",
-            min=0,
-            help="Translate N lines with both, greedily, and compare; exit with 6 if they"
-            " differ by more than rounding, except with --int8. 0: do not.",
-        ),
-    ] = 20
-    verify_text: Annotated[
-        Path | None,
-        _comparison(
-            metavar="FILE",
-            help="Lines to compare on.",
-            show_default="the run's validation text",
-        ),
-    ] = None
+    model: Annotated[Path, typer.Argument()]
+    """Run folder (its average, else its best model) or model file."""
+    to: Annotated[Format, typer.Option()]
+    """ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers."""
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR")]
+    """Folder to write."""
+    int8: Annotated[bool, typer.Option("--int8")] = False
+    """Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2 only."""
+    force: Annotated[bool, typer.Option("--force")] = False
+    """Replace an existing export."""
+    verify: Annotated[int, _comparison(metavar="N", min=0)] = 20
+    """Translate N lines with both, greedily, and compare; exit with 6 if they differ by more
+    than rounding, except with --int8. 0: do not."""
+    verify_text: Annotated[Path | None, _comparison(metavar="FILE", show_default=TEXT)] = None
+    """Lines to compare on."""
 
     def asks_to_verify(self) -> bool:
         """Whether the command line itself asks for the comparison."""
@@ -97,9 +73,10 @@ def export(options: ExportOptions) -> None:
     output, verify = options.output, options.verify
     if options.int8 and options.to == "huggingface":
         raise UsageError("--int8 is for ctranslate2 only", fix="leave it out")
-    write, engine = _toolkit(options.to, int8=options.int8)
-    from aiayn.checkpoint import find_model, load_model
+    write, load = _toolkit(options.to, int8=options.int8)
+    from aiayn.checkpoint import load_model
     from aiayn.data.atomic import write_folder
+    from aiayn.run_folder import find_model
 
     exists = (output / "config.json").is_file()
     if exists and not options.force:
@@ -120,26 +97,28 @@ def export(options: ExportOptions) -> None:
     with write_folder(output, replace=exists) as folder:
         write(file, folder)
         if ours:
-            _compare(file, ours, engine(folder, file.codec), strict=not options.int8)
+            _compare(file, ours, load(folder, file.codec), strict=not options.int8)
     console.say(f"wrote {output}")
     if verify and not ours:
         console.warn(f"not verified: {UNKNOWN}; add --verify-text FILE")
 
 
-def _toolkit(name: Format, *, int8: bool) -> "tuple[Write, Callable[[Path, Codec], Engine]]":
-    """Return what writes a format and what reads it again, if that toolkit is installed."""
-    # Nothing is to be fetched, so nobody may be asked for it.
+def _toolkit(
+    name: Format, *, int8: bool
+) -> "tuple[Write, Callable[[Path, Codec], ExportedModel]]":
+    """Return the functions that write and load a format, if its toolkit is installed."""
+    # Nothing is downloaded; without this, transformers asks its hub.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
         match name:
             case "ctranslate2":
                 from aiayn.export import ctranslate2
 
-                return partial(ctranslate2.write, int8=int8), ctranslate2.Engine
+                return partial(ctranslate2.write, int8=int8), ctranslate2.CTranslate2Model
             case "huggingface":
                 from aiayn.export import huggingface
 
-                return huggingface.write, huggingface.Engine
+                return huggingface.write, huggingface.MarianModel
             case _:
                 assert_never(name)
     except ModuleNotFoundError as missing:
@@ -150,7 +129,7 @@ def _toolkit(name: Format, *, int8: bool) -> "tuple[Write, Callable[[Path, Codec
 
 
 def _lines_to_compare(model: Path, file: "ModelFile", text: Path | None) -> list[str]:
-    """Return lines to translate on both sides: those named, or the run's validation text."""
+    """Return lines to compare on: those named, or the run's validation text."""
     from aiayn.data.folder import DataFolder
     from aiayn.data.text import read_lines
 
@@ -166,26 +145,26 @@ def _lines_to_compare(model: Path, file: "ModelFile", text: Path | None) -> list
 
 
 def _compare(
-    file: "ModelFile", ours: "list[Greedy]", engine: "Engine", *, strict: bool
+    file: "ModelFile", ours: "list[Greedy]", exported: "ExportedModel", *, strict: bool
 ) -> None:
-    """Say how alike both sides translate; if `strict`, end with 6 if they do not."""
+    """Report how well the models agree; if `strict`, raise if they do not."""
     from aiayn.export.verify import verify
 
-    found = verify(file, ours, engine)
+    found = verify(file, ours, exported)
     console.say(str(found))
     if strict:
         found.check()
 
 
 def _translate(file: "ModelFile", lines: list[str]) -> "list[Greedy]":
-    """Translate with our own search; a line that is cut into pieces is no measure."""
-    from aiayn.data.vocabulary import EOS
+    """Translate with our own search; lines that were cut into pieces are left out."""
     from aiayn.export.verify import Greedy
     from aiayn.generation.search import BeamSearch
     from aiayn.generation.translator import Translator
+    from aiayn.special_ids import EOS
 
     model, extra = file.build(), file.config.decode.extra_length
-    # Of a parser, too, the symbols are compared, and not what is made of them.
+    # Of a parser the symbols are compared, and not the trees that are repaired from them.
     plain = replace(file.codec, settings=replace(file.codec.settings, task="translation"))
     lines = [line.strip() for line in lines]
     found = Translator([model], plain, BeamSearch(beam=1, alpha=0), extra).translate(lines)

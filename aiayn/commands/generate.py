@@ -15,7 +15,7 @@ import typer
 from aiayn import console
 from aiayn.commands.options import takes_options
 from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, DecodeConfig, FormatName
-from aiayn.data.atomic import require_place
+from aiayn.data.atomic import require_writable
 from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
 from aiayn.errors import DataError, UsageError
 
@@ -144,7 +144,7 @@ class GenerateOptions:
             raise UsageError("--prefix - leaves no standard input for the text", fix="pass -i")
         if self.writes_file:
             prefix = [self.prefix] if self.prefix else []
-            require_place(self.writes_file, reads=[self.input, *self.models, *prefix])
+            require_writable(self.writes_file, reads=[self.input, *self.models, *prefix])
 
     def search(self, decode: DecodeConfig) -> "Search":
         """Return the search strategy; what was not given is the model's default."""
@@ -178,12 +178,12 @@ def generate(options: GenerateOptions) -> None:
     torchrun the processes share the input.
     """
     options.check()
-    from aiayn.checkpoint import find_model
     from aiayn.device import share_cores
     from aiayn.distributed import join_process_group
     from aiayn.generation.prepare import load_models
     from aiayn.generation.streaming import translate_lines
     from aiayn.generation.translator import Translator
+    from aiayn.run_folder import find_model
 
     paths = [find_model(model) for model in options.models]
     with join_process_group(options.device) as group:

@@ -8,7 +8,7 @@ import typer
 
 from aiayn import console
 from aiayn.commands.options import takes_options
-from aiayn.data.atomic import require_place
+from aiayn.data.atomic import require_writable
 from aiayn.errors import UsageError
 
 EXAMPLES = (
@@ -19,24 +19,17 @@ EXAMPLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """What can be typed."""
+    """The options of `aiayn import`."""
 
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="Folder of a MarianMTModel: config.json, model.safetensors or"
-            " pytorch_model.bin, source.spm, target.spm, vocab.json.",
-        ),
-    ]
-    origin: Annotated[
-        Literal["huggingface"],
-        typer.Option("--from", help="huggingface: translation models that transformers loads."),
-    ]
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")
-    ]
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False
+    folder: Annotated[Path, typer.Argument(metavar="DIR")]
+    """Folder of a MarianMTModel: config.json, model.safetensors or pytorch_model.bin,
+    source.spm, target.spm, vocab.json."""
+    origin: Annotated[Literal["huggingface"], typer.Option("--from")]
+    """huggingface: translation models that transformers loads."""
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE")]
+    """Model file to write."""
+    force: Annotated[bool, typer.Option("--force")] = False
+    """Replace an existing file."""
 
 
 @takes_options(ImportOptions)
@@ -57,7 +50,7 @@ def import_model(options: ImportOptions) -> None:
     from aiayn.checkpoint import save_model
 
     output = options.output
-    require_place(output)
+    require_writable(output)
     if output.exists() and not options.force:
         raise UsageError(
             f"{output} is there already", fix="choose another name with -o, or add --force"

@@ -1,11 +1,14 @@
-"""`aiayn info`: what a preset, a data folder, a run or a model is."""
+"""`aiayn info`: describe a preset, a data folder, a run or a model."""
 
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from aiayn import console
+from aiayn.commands.options import takes_options
 from aiayn.config_file import differences, settings_of, to_yaml
 from aiayn.errors import UsageError
 from aiayn.presets import PRESETS
@@ -16,64 +19,50 @@ EXAMPLES = (
     "aiayn info run data",
 )
 
-PRESET = "A preset of the paper"
+_preset = partial(typer.Option, rich_help_panel="A preset of the paper")
 
 
-def info(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Data folders, run folders and model files.", metavar="[PATH]..."),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(help="tiny, base, big, table3-A1 and so on.", rich_help_panel=PRESET),
-    ] = None,
-    vocab_size: Annotated[
-        str,
-        typer.Option(
-            metavar="N[,M]",
-            help="Entries of the shared vocabulary, or of the source's and the target's.",
-            rich_help_panel=PRESET,
-        ),
-    ] = "37000",
-    yaml: Annotated[
-        bool,
-        typer.Option(
-            "--yaml",
-            help="Only the settings, each with what it means, as a file for --config; of a run"
-            " or a model, too.",
-            rich_help_panel=PRESET,
-        ),
-    ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check every checksum of a data folder.")
-    ] = False,
-    svg: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the loss, BLEU and learning rate of a run into FILE; -: as output.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-) -> None:
-    """Tell what something is: settings, sizes, parameters by part, what a run reached."""
+@dataclass(frozen=True, kw_only=True)
+class InfoOptions:
+    """The options of `aiayn info`."""
+
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None
+    """Data folders, run folders and model files."""
+    preset: Annotated[str | None, _preset()] = None
+    """tiny, base, big, table3-A1 and so on."""
+    vocab_size: Annotated[str, _preset(metavar="N[,M]")] = "37000"
+    """Entries of the shared vocabulary, or of the source's and the target's."""
+    yaml: Annotated[bool, _preset("--yaml")] = False
+    """Only the settings, each with its meaning, as a file for --config; of a run or a model,
+    too."""
+    verify: Annotated[bool, typer.Option("--verify")] = False
+    """Check every checksum of a data folder."""
+    svg: Annotated[Path | None, typer.Option(metavar="FILE")] = None
+    """Draw the loss, BLEU and learning rate of a run into FILE; -: stdout."""
+    as_json: Annotated[bool, typer.Option("--json")] = False
+    """Print JSON for machines."""
+
+
+@takes_options(InfoOptions)
+def info(options: InfoOptions) -> None:
+    """Describe a preset, data folder, run or model: settings, sizes, parameters, progress."""
+    preset, paths, svg = options.preset, options.paths or [], options.svg
     if preset is None and not paths:
         raise UsageError(
-            "there is nothing to tell about", fix="give a folder, a model file or --preset NAME"
+            "there is nothing to describe", fix="give a folder, a model file or --preset NAME"
         )
-    if yaml:
-        print_yaml(preset, paths or [])
+    if options.yaml:
+        print_yaml(preset, paths)
         return
     if svg is not None:
-        curves = draw(paths or [])
+        curves = draw(paths)
         if str(svg) == "-":
             console.result(curves)
             return
         write_figure(curves, svg)
-    found = [describe_preset(preset, vocab_size)] if preset is not None else []
-    found += [describe_path(path, verify=verify) for path in paths or []]
-    if as_json:
+    found = [describe_preset(preset, options.vocab_size)] if preset is not None else []
+    found += [describe_path(path, verify=options.verify) for path in paths]
+    if options.as_json:
         console.result_json(found[0] if len(found) == 1 else found)
         return
     for number, description in enumerate(found):
@@ -91,7 +80,8 @@ def print_yaml(preset: str | None, paths: list[Path]) -> None:
     if preset is not None:
         config = find_preset(preset)
     else:
-        from aiayn.checkpoint import find_model, load_model
+        from aiayn.checkpoint import load_model
+        from aiayn.run_folder import find_model
 
         config = load_model(find_model(paths[0])).config
     console.result(to_yaml(config, documented=True).rstrip())
@@ -118,7 +108,7 @@ def parse_sizes(text: str) -> tuple[int, int | None]:
 
 
 def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
-    """Return what is in a data folder, a run folder or a model file."""
+    """Describe a data folder, a run folder or a model file."""
     from aiayn.data.folder import UNFINISHED_FOLDER, DataFolder
     from aiayn.data.manifest import MANIFEST_FILE
 
@@ -136,15 +126,15 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
 
 
 def describe_model(path: Path) -> dict[str, Any]:
-    """Return what a run has reached, and what a model file, or that of a run, is."""
-    from aiayn.checkpoint import find_model, load_model
+    """Describe a model file, or the progress of a run and its model file."""
+    from aiayn.checkpoint import load_model
+    from aiayn.run_folder import RunFolder, find_model
     from aiayn.training.cost import count_parameters
-    from aiayn.training.run import RunFolder
     from aiayn.training.summary import summarize
 
     file_path = find_model(path)
     file = load_model(file_path)
-    last = RunFolder(path).newest() if path.is_dir() else None
+    last = RunFolder(path).latest() if path.is_dir() else None
     return {
         **(summarize(path, last) if last else {}),
         "model": str(file_path),
@@ -160,9 +150,9 @@ def describe_model(path: Path) -> dict[str, Any]:
 
 
 def draw(paths: list[Path]) -> str:
-    """Return the curves of the one run that was named."""
+    """Return the training curves of the one run that was named."""
     from aiayn.figures.curves import draw_curves
-    from aiayn.training.run import RunFolder
+    from aiayn.run_folder import RunFolder
 
     metrics = RunFolder(paths[0]).read_metrics() if len(paths) == 1 else []
     if not metrics:
@@ -174,10 +164,10 @@ def draw(paths: list[Path]) -> str:
 
 
 def write_figure(figure: str, svg: Path) -> None:
-    """Write a figure where there is none but another figure."""
-    from aiayn.data.atomic import require_place, write_bytes
+    """Write a figure, over no file but another figure."""
+    from aiayn.data.atomic import require_writable, write_bytes
 
-    require_place(svg, begins=b"<")
+    require_writable(svg, begins=b"<")
     write_bytes(svg, figure.encode())
     console.say(f"drew {svg}")
 

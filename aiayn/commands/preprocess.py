@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from aiayn import console
 from aiayn.commands.options import takes_options
-from aiayn.data.atomic import require_place
+from aiayn.data.atomic import require_writable
 from aiayn.data.pretokenize import Pretokenize
 from aiayn.data.settings import Settings, Subword, Task
 from aiayn.data.text import STDIN
@@ -37,6 +37,12 @@ UNIGRAM_LINES = 300_000
 """SentencePiece needs 3 kB of memory for each line that it learns a unigram model from."""
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
+# Defaults as the help shows them.
+VOCAB_SIZE = f"{Settings.vocab_size}; parsing: {PARSING_VOCABULARY}"
+SHARED = "shared; parsing: separate"
+SAMPLE_LINES = f"{Settings.sample_lines}; unigram: {UNIGRAM_LINES}"
+SHARD_SIZE = f"{Settings.shard_size // UNITS['M']}M"
+
 _file = partial(typer.Option, metavar="SRC TGT")
 _text = partial(typer.Option, rich_help_panel="Text")
 _vocabulary = partial(typer.Option, rich_help_panel="Vocabulary")
@@ -55,153 +61,65 @@ def _parse_size(value: str | int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class PreprocessOptions(Settings):
-    """What can be typed; what has no default here has that of Settings."""
+    """The options of `aiayn preprocess`; what has no default here has that of Settings."""
 
     context: typer.Context
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SRC TGT ...",
-            help="Training text, one sentence a line, in one or several pairs of files; plain,"
-            " .gz, .bz2 or .xz. [bold]-[/bold] in place of a pair is standard input with a tab"
-            " between source and target. With --task parsing: .mrg files.",
-        ),
-    ]
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="DATA", help="Data folder; the same command resumes it."
-        ),
-    ]
-    valid: Annotated[
-        tuple[Path, Path] | None,
-        _file(
-            help="Validation text (parsing: one .mrg file); no filter applies, and the text is"
-            " kept."
-        ),
-    ] = None
-    test: Annotated[
-        tuple[Path, Path] | None, _file(help="Test text, treated like validation text.")
-    ] = None
+    files: Annotated[list[Path], typer.Argument(metavar="SRC TGT ...")]
+    """Training text, one sentence a line, in one or several pairs of files; plain, .gz, .bz2 or
+    .xz. [bold]-[/bold] in place of a pair is standard input with a tab between source and
+    target. With --task parsing: .mrg files."""
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DATA")]
+    """Data folder; the same command resumes it."""
+    valid: Annotated[tuple[Path, Path] | None, _file()] = None
+    """Validation text (parsing: one .mrg file); no filter applies, and the text is kept."""
+    test: Annotated[tuple[Path, Path] | None, _file()] = None
+    """Test text, treated like validation text."""
 
-    task: Annotated[
-        Task,
-        _text(
-            help="parsing reads Penn Treebank files: words are the source, trees the target."
-        ),
-    ]
-    pretokenize: Annotated[
-        Pretokenize,
-        _text(
-            help="moses separates words and punctuation first, as in the paper's"
-            " English-German data; generate undoes it."
-        ),
-    ]
-    languages: Annotated[
-        str,
-        _text(
-            metavar="SRC-TGT",
-            help="Languages of the two sides, such as en-de. Moses needs them, and treats one"
-            " that it has no rules for like English.",
-            show_default=False,
-        ),
-    ]
-    lowercase: Annotated[bool, _text("--lowercase", help="Put both sides in lower case.")]
+    task: Annotated[Task, _text()]
+    """parsing reads Penn Treebank files: words are the source, trees the target."""
+    pretokenize: Annotated[Pretokenize, _text()]
+    """moses separates words and punctuation first, as in the paper's English-German data;
+    generate undoes it."""
+    languages: Annotated[str, _text(metavar="SRC-TGT", show_default=False)]
+    """Languages of the two sides, such as en-de. Moses needs them, and treats one that it has
+    no rules for like English."""
+    lowercase: Annotated[bool, _text("--lowercase")]
+    """Put both sides in lower case."""
 
-    subword: Annotated[
-        Subword,
-        _vocabulary(
-            help="Kind of units. All but word spell what they do not know in bytes, so that"
-            " nothing is lost."
-        ),
-    ]
-    vocab_size: Annotated[
-        int,
-        _vocabulary(
-            metavar="N",
-            min=4,
-            help="Units of each vocabulary; of char and word, at most.",
-            show_default=f"{Settings.vocab_size}; parsing: {PARSING_VOCABULARY}",
-        ),
-    ]
-    shared: Annotated[
-        bool,
-        _vocabulary(
-            "--shared/--separate",
-            help="One vocabulary for both sides, whose embedding they can share, or one each.",
-            show_default="shared; parsing: separate",
-        ),
-    ]
+    subword: Annotated[Subword, _vocabulary()]
+    """Kind of units. All but word spell what they do not know in bytes, so that nothing is
+    lost."""
+    vocab_size: Annotated[int, _vocabulary(metavar="N", min=4, show_default=VOCAB_SIZE)]
+    """Units of each vocabulary; of char and word, at most."""
+    shared: Annotated[bool, _vocabulary("--shared/--separate", show_default=SHARED)]
+    """One vocabulary for both sides, whose embedding they can share, or one each."""
     vocab_from: Annotated[
-        str,
-        _vocabulary(
-            metavar="DATA",
-            click_type=click.Path(),
-            help="Use the vocabulary and the text settings of this data folder, run or model"
-            " file again.",
-            show_default=False,
-        ),
+        str, _vocabulary(metavar="DATA", click_type=click.Path(), show_default=False)
     ]
-    sample_lines: Annotated[
-        int,
-        _vocabulary(
-            metavar="N",
-            min=2,
-            help="Lines to learn the vocabulary from, drawn at random, half from each side.",
-            show_default=f"{Settings.sample_lines}; unigram: {UNIGRAM_LINES}",
-        ),
-    ]
-    seed: Annotated[int, _vocabulary(metavar="N", help="Seeds that draw.")]
+    """Use the vocabulary and the text settings of this data folder, run or model file again."""
+    sample_lines: Annotated[int, _vocabulary(metavar="N", min=2, show_default=SAMPLE_LINES)]
+    """Lines to learn the vocabulary from, drawn at random, half from each side."""
+    seed: Annotated[int, _vocabulary(metavar="N")]
+    """Seeds that draw."""
 
-    max_length: Annotated[
-        int,
-        _filter(
-            metavar="N",
-            min=0,
-            help="Drop a pair with more subwords than this on a side, its end mark included; 0:"
-            " never.",
-        ),
-    ]
-    max_ratio: Annotated[
-        float,
-        _filter(
-            metavar="X",
-            min=0,
-            help="Drop a pair whose longer side has more than this many times the subwords of"
-            " the other; 0: never.",
-        ),
-    ]
-    dedup: Annotated[bool, _filter("--dedup", help="Drop a pair that repeats an earlier one.")]
-    dropped: Annotated[
-        Path | None,
-        _filter(
-            metavar="FILE.tsv",
-            help="List each dropped pair: file, number of the line or tree, reason.",
-        ),
-    ] = None
+    max_length: Annotated[int, _filter(metavar="N", min=0)]
+    """Drop a pair with more subwords than this on a side, its end mark included; 0: never."""
+    max_ratio: Annotated[float, _filter(metavar="X", min=0)]
+    """Drop a pair whose longer side has more than this many times the subwords of the other; 0:
+    never."""
+    dedup: Annotated[bool, _filter("--dedup")]
+    """Drop a pair that repeats an earlier one."""
+    dropped: Annotated[Path | None, _filter(metavar="FILE.tsv")] = None
+    """List each dropped pair: file, number of the line or tree, reason."""
 
-    workers: Annotated[
-        str,
-        _work(
-            metavar="N", help="Processes that encode; auto: one a core. The result is the same."
-        ),
-    ] = "auto"
+    workers: Annotated[str, _work(metavar="N")] = "auto"
+    """Processes that encode; auto: one a core. The result is the same."""
     shard_size: Annotated[
-        int,
-        _work(
-            metavar="BYTES",
-            parser=_parse_size,
-            help="Token ids in a shard, as 64M; an interrupted run loses at most one.",
-            show_default=f"{Settings.shard_size // UNITS['M']}M",
-        ),
+        int, _work(metavar="BYTES", parser=_parse_size, show_default=SHARD_SIZE)
     ]
-    force: Annotated[
-        bool,
-        _work(
-            "--force",
-            help="Replace what the folder holds, if it was made from other text or settings.",
-        ),
-    ] = False
+    """Token ids in a shard, as 64M; an interrupted run loses at most one."""
+    force: Annotated[bool, _work("--force")] = False
+    """Replace what the folder holds, if it was made from other text or settings."""
 
     @property
     def held_out(self) -> list[Path]:
@@ -256,7 +174,7 @@ def preprocess(options: PreprocessOptions) -> None:
 
     settings = options.settings()
     if options.dropped:
-        require_place(options.dropped, reads=[*options.files, *options.held_out])
+        require_writable(options.dropped, reads=[*options.files, *options.held_out])
     if both := set(options.files) & set(options.held_out):
         console.warn(f"{min(both)} is training text and validation or test text, too")
     codec = None

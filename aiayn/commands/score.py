@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +16,6 @@ from aiayn.errors import UsageError
 from aiayn.scoring.score import MetricName, Score, aligned, parse_band, require_same_count
 
 if TYPE_CHECKING:
-    from aiayn.generation.score_targets import ScoredTarget
     from aiayn.scoring.bleu import LengthBucket
 
 EXAMPLES = (
@@ -30,76 +30,64 @@ _trees = partial(typer.Option, show_default=False, rich_help_panel="Trees")
 _model = partial(typer.Option, show_default=False, rich_help_panel="A model's perplexity")
 
 
-REFERENCES = "Reference translations, a line for each of HYP; several files for several."
-HYPOTHESIS = "What to score, as raw text."
-TEST_SET = (
-    "In place of REF, a test set by sacreBLEU's name. The paper's newstest2014 is wmt14/full"
-    " (3,003 lines); wmt14 is the filtered one (2,737)."
-)
-LANGUAGES = "Language pair, such as en-de: chooses the side of the test set and tokenizers."
-METRICS = "What sacreBLEU computes; may be given several times."
-CI = "Add a mean and its 95% interval over 1,000 bootstrap resamples."
-OTHER = (
-    "Another system's output: add its score, and p of a paired bootstrap test. Below 0.05, the"
-    " difference is hardly chance."
-)
-BY_LENGTH = "Add a table of scores by the number of words in the first reference."
-EXPECT = (
-    "Exit with 6 unless the main score lies in this band: paper-BLEU with --paper, F1 with"
-    " --trees, else the first -m."
-)
-PAPER = (
-    "Add paper-BLEU, computed as the paper's 27.3 and 28.4 were: Moses tokens, hyphens split,"
-    " multi-bleu.perl. On newstest2014 it lies 0.7 to 1.5 above BLEU. The text is taken for"
-    " German unless -l says otherwise."
-)
-COMPOUND = "Split hyphenated words around ##AT##-##AT##."
-PRETOKENIZED = "HYP and REF are Moses tokens already; take them as they are."
-TREES = (
-    "Score HYP, a bracketed tree on each line, against these trees as EVALB does. They may be"
-    " over several lines, as the Penn Treebank ships."
-)
-PARAMETERS = "EVALB's parameter file; COLLINS.prm is built in."
-MODEL = (
-    "How probable a model finds given translations: log P of each line of TGT, given SRC; then"
-    " the perplexity, on standard error; --json has both. The two files stand in place of REF."
-)
-TOKENS = "With --model: log P of each subword."
-DEVICE = "With --model: auto, cpu, cuda or mps."
-
-_references = typer.Argument(metavar="[REF]...", help=REFERENCES, show_default=False)
-_hypothesis = _text("-i", "--input", metavar="HYP", help=HYPOTHESIS, show_default="stdin")
-_metrics = _number("-m", "--metric", help=METRICS, show_default="bleu")
-_compound = _paper("--compound/--no-compound", help=COMPOUND, show_default="for German")
-_parameters = _trees(
-    "--evalb-params", metavar="FILE.prm", help=PARAMETERS, show_default="COLLINS.prm"
-)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoreOptions:
     """The command line of `aiayn score`."""
 
-    references: Annotated[list[Path] | None, _references] = None
-    hypothesis: Annotated[Path, _hypothesis] = STDIN
-    test_set: Annotated[str, _text("-t", "--test-set", metavar="NAME", help=TEST_SET)] = ""
-    languages: Annotated[str, _text("-l", "--languages", metavar="SRC-TGT", help=LANGUAGES)] = (
-        ""
+    references: Annotated[
+        list[Path] | None, typer.Argument(metavar="[REF]...", show_default=False)
+    ] = None
+    """Reference translations, a line for each of HYP; several files for several."""
+    hypothesis: Annotated[Path, _text("-i", "--input", metavar="HYP", show_default="stdin")] = (
+        STDIN
     )
-    metrics: Annotated[list[MetricName] | None, _metrics] = None
-    ci: Annotated[bool, _number("--ci", help=CI)] = False
-    vs: Annotated[Path | None, _number("--vs", metavar="OTHER_HYP", help=OTHER)] = None
-    by_length: Annotated[bool, _number("--by-length", help=BY_LENGTH)] = False
-    expect: Annotated[str, _number("--expect", metavar="27.3+-0.5", help=EXPECT)] = ""
-    as_json: Annotated[bool, _number("--json", help="Write unrounded numbers as JSON.")] = False
-    paper: Annotated[bool, _paper("--paper", help=PAPER)] = False
-    compound: Annotated[bool | None, _compound] = None
-    pretokenized: Annotated[bool, _paper("--pretokenized", help=PRETOKENIZED)] = False
-    trees: Annotated[Path | None, _trees("--trees", metavar="GOLD.mrg", help=TREES)] = None
-    evalb_params: Annotated[Path | None, _parameters] = None
-    model: Annotated[Path | None, _model("--model", metavar="MODEL SRC TGT", help=MODEL)] = None
-    tokens: Annotated[bool, _model("--tokens", help=TOKENS)] = False
-    device: Annotated[str, _model("--device", help=DEVICE, show_default="auto")] = "auto"
+    """What to score, as raw text."""
+    test_set: Annotated[str, _text("-t", "--test-set", metavar="NAME")] = ""
+    """In place of REF, a test set by sacreBLEU's name. The paper's newstest2014 is
+    wmt14/full (3,003 lines); wmt14 is the filtered one (2,737)."""
+    languages: Annotated[str, _text("-l", "--languages", metavar="SRC-TGT")] = ""
+    """Language pair, such as en-de: chooses the side of the test set and tokenizers."""
+    metrics: Annotated[
+        list[MetricName] | None, _number("-m", "--metric", show_default="bleu")
+    ] = None
+    """What sacreBLEU computes; may be given several times."""
+    ci: Annotated[bool, _number("--ci")] = False
+    """Add a mean and its 95% interval over 1,000 bootstrap resamples."""
+    vs: Annotated[Path | None, _number("--vs", metavar="OTHER_HYP")] = None
+    """Another system's output: add its score, and p of a paired bootstrap test. Below 0.05,
+    the difference is hardly chance."""
+    by_length: Annotated[bool, _number("--by-length")] = False
+    """Add a table of scores by the number of words in the first reference."""
+    expect: Annotated[str, _number("--expect", metavar="27.3+-0.5")] = ""
+    """Exit with 6 unless the main score lies in this band: paper-BLEU with --paper, F1 with
+    --trees, else the first -m."""
+    as_json: Annotated[bool, _number("--json")] = False
+    """Write unrounded numbers as JSON."""
+    paper: Annotated[bool, _paper("--paper")] = False
+    """Add paper-BLEU, computed as the paper's 27.3 and 28.4 were: Moses tokens, hyphens
+    split, multi-bleu.perl. On newstest2014 it lies 0.7 to 1.5 above BLEU. The text is
+    taken for German unless -l says otherwise."""
+    compound: Annotated[
+        bool | None, _paper("--compound/--no-compound", show_default="for German")
+    ] = None
+    """Split hyphenated words around ##AT##-##AT##."""
+    pretokenized: Annotated[bool, _paper("--pretokenized")] = False
+    """HYP and REF are Moses tokens already; take them as they are."""
+    trees: Annotated[Path | None, _trees("--trees", metavar="GOLD.mrg")] = None
+    """Score HYP, a bracketed tree on each line, against these trees as EVALB does. They may
+    be over several lines, as the Penn Treebank ships."""
+    evalb_params: Annotated[
+        Path | None, _trees(metavar="FILE.prm", show_default="COLLINS.prm")
+    ] = None
+    """EVALB's parameter file; COLLINS.prm is built in."""
+    model: Annotated[Path | None, _model("--model", metavar="MODEL SRC TGT")] = None
+    """How probable a model finds given translations: log P of each line of TGT, given SRC;
+    then the perplexity, on standard error; --json has both. The two files stand in place
+    of REF."""
+    tokens: Annotated[bool, _model("--tokens")] = False
+    """With --model: log P of each subword."""
+    device: Annotated[str, _model("--device", show_default="auto")] = "auto"
+    """With --model: auto, cpu, cuda or mps."""
 
 
 @takes_options(ScoreOptions)
@@ -117,36 +105,31 @@ def score(options: ScoreOptions) -> None:
         band.check(main)
 
 
-def refuse_combinations(options: ScoreOptions) -> None:
+def refuse_combinations(given: ScoreOptions) -> None:
     """Raise a UsageError for options that belong to different kinds of scoring."""
-    text = {"-t": options.test_set, "-l": options.languages, "-m": options.metrics}
-    numbers = {
-        "--ci": options.ci,
-        "--vs": options.vs,
-        "--by-length": options.by_length,
-        "--paper": options.paper,
+    text: dict[str, object] = {"-t": given.test_set, "-l": given.languages, "-m": given.metrics}
+    text |= {
+        "--ci": given.ci,
+        "--vs": given.vs,
+        "--by-length": given.by_length,
+        "--paper": given.paper,
     }
-    paper = {
-        "--compound": options.compound is not None,
-        "--pretokenized": options.pretokenized,
-    }
-    trees = {"--trees": options.trees, "--evalb-params": options.evalb_params}
-    if options.model is not None:
-        given = {"-i": options.hypothesis != STDIN}
-        _refuse("--model does not go with", {**text, **numbers, **paper, **given, **trees})
+    paper = {"--compound": given.compound is not None, "--pretokenized": given.pretokenized}
+    parameters = {"--evalb-params": given.evalb_params}
+    if given.model is not None:
+        rest = {"-i": given.hypothesis != STDIN, "--trees": given.trees, **parameters}
+        _refuse("--model does not go with", {**text, **paper, **rest})
         return
-    model = {"--tokens": options.tokens, "--device": options.device != "auto"}
+    model = {"--tokens": given.tokens, "--device": given.device != "auto"}
     _refuse("--model is needed for", model, fix="add --model")
-    if not options.paper:
+    if not given.paper:
         _refuse("--paper is needed for", paper, fix="add --paper")
-    if options.trees is not None:
-        _refuse("--trees does not go with", {"REF": options.references, **text, **numbers})
+    if given.trees is not None:
+        _refuse("--trees does not go with", {"REF": given.references, **text})
     else:
-        _refuse(
-            "--trees is needed for", {"--evalb-params": options.evalb_params}, fix="add --trees"
-        )
-    if options.test_set:
-        _refuse("-t does not go with", {"REF": options.references})
+        _refuse("--trees is needed for", parameters, fix="add --trees")
+    if given.test_set:
+        _refuse("-t does not go with", {"REF": given.references})
 
 
 def _refuse(
@@ -158,30 +141,31 @@ def _refuse(
             raise UsageError(f"{reason} {name}", fix=fix)
 
 
-class Texts(NamedTuple):
-    """Lines of the hypothesis, of the system compared with, and of each reference."""
-
-    hypotheses: list[str]
-    others: list[str] | None
-    references: list[list[str]]
-
-
 def score_translations(options: ScoreOptions) -> Score:
     """Print what sacreBLEU and the paper's method give; return the main score."""
-    texts = read_texts(options)
+    from aiayn.scoring.bleu import score_by_length, score_text
+
+    hypotheses, others, references = read_texts(options)
     metrics = list(options.metrics or [MetricName.BLEU])
     if options.paper and MetricName.BLEU not in metrics:
         # The paper's number stands beside the one that can be compared, never alone.
         metrics.insert(0, MetricName.BLEU)
-    scores, buckets = score_texts(texts, metrics, options)
+    about = (metrics, options.test_set, options.languages)
+    if others is None:
+        scores = score_text(hypotheses, references, *about, intervals=options.ci)
+    else:
+        from aiayn.scoring.compare import compare_text
+
+        scores = compare_text(hypotheses, others, references, *about)
+    buckets = score_by_length(hypotheses, references, *about) if options.by_length else []
     if options.paper:
-        scores.append(score_as_the_paper(texts, options))
+        scores.append(score_as_the_paper(hypotheses, references, options))
     print_scores(scores, buckets, as_json=options.as_json)
     return scores[-1] if options.paper else scores[0]
 
 
-def read_texts(options: ScoreOptions) -> Texts:
-    """Read the files, or the test set; refuse unequal counts, and warn of what looks wrong."""
+def read_texts(options: ScoreOptions) -> tuple[list[str], list[str] | None, list[list[str]]]:
+    """Return the lines of the hypothesis, of the system compared with, of each reference."""
     from aiayn.scoring.checks import check_text
 
     references = options.references or []
@@ -198,45 +182,26 @@ def read_texts(options: ScoreOptions) -> Texts:
     if [*systems, *references].count(STDIN) > 1:
         raise UsageError("only one file can be standard input", fix="give HYP by -i HYP")
     lines = {path: _read(path) for path in [*systems, *references]}
-    for system in systems:
-        for path in references:
-            names = (_name(system), _name(path))
-            require_same_count(lines[system], lines[path], names=names)
+    for system, path in product(systems, references):
+        require_same_count(lines[system], lines[path], names=(_name(system), _name(path)))
     hypotheses, *others = [lines[path] for path in systems]
     streams = [lines[path] for path in references]
     _warn(check_text(hypotheses, streams, name=_name(options.hypothesis)))
-    return Texts(hypotheses, others[0] if others else None, streams)
+    return hypotheses, others[0] if others else None, streams
 
 
-def score_texts(
-    texts: Texts, metrics: list[MetricName], options: ScoreOptions
-) -> "tuple[list[Score], list[LengthBucket]]":
-    """Return sacreBLEU's scores of all sentences, and where asked for by their length."""
-    from aiayn.scoring.bleu import score_by_length, score_text
-
-    hypotheses, others, references = texts
-    about = (options.test_set, options.languages)
-    buckets = (
-        score_by_length(hypotheses, references, metrics, *about) if options.by_length else []
-    )
-    if others is None:
-        scores = score_text(hypotheses, references, metrics, *about, intervals=options.ci)
-        return scores, buckets
-    from aiayn.scoring.compare import compare_text
-
-    return compare_text(hypotheses, others, references, metrics, *about), buckets
-
-
-def score_as_the_paper(texts: Texts, options: ScoreOptions) -> Score:
+def score_as_the_paper(
+    hypotheses: list[str], references: list[list[str]], options: ScoreOptions
+) -> Score:
     """Return BLEU as the paper computed it."""
     from aiayn.scoring.checks import check_hyphens
     from aiayn.scoring.paper import score_paper
 
     if options.compound is not False:
-        _warn(check_hyphens(texts.hypotheses))
+        _warn(check_hyphens(hypotheses))
     return score_paper(
-        texts.hypotheses,
-        texts.references,
+        hypotheses,
+        references,
         languages=options.languages,
         compound=options.compound,
         pretokenized=options.pretokenized,
@@ -250,9 +215,8 @@ def score_parses(options: ScoreOptions, gold: Path) -> Score:
     from aiayn.scoring.evalb_parameters import COLLINS, read_parameters
     from aiayn.scoring.evalb_trees import split_trees
 
-    parameters, file = COLLINS, options.evalb_params
-    if file is not None:
-        parameters = read_parameters(read_lines(file), file.name)
+    file = options.evalb_params
+    parameters = COLLINS if file is None else read_parameters(read_lines(file), file.name)
     names = (_name(options.hypothesis), _name(gold))
     tested = split_trees(_read(options.hypothesis), names[0])
     wanted = split_trees(_read(gold), names[1])
@@ -261,16 +225,17 @@ def score_parses(options: ScoreOptions, gold: Path) -> Score:
     for message in report.messages():
         console.say(message)
     _warn(check_trees(tested + wanted, report.broken))
-    scores = report.scores()
+    scores = report.scores()  # of all sentences, then of the short ones
     print_scores(scores, [], as_json=options.as_json)
     return scores[0]
 
 
 def score_by_model(options: ScoreOptions, model: Path) -> Score:
     """Print log P of each line and the perplexity; return the perplexity per subword."""
-    from aiayn.checkpoint import find_model, load_model
+    from aiayn.checkpoint import load_model
     from aiayn.device import choose_device
     from aiayn.generation.score_targets import score_targets
+    from aiayn.run_folder import find_model
     from aiayn.scoring.perplexity import score_perplexity
 
     files = options.references or []
@@ -285,21 +250,20 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
     network = file.build().to(choose_device(options.device))
     found = score_targets(network, file.codec, sources, targets)
     scores = score_perplexity([one.log_p for one in found], targets)
+    tokens = [list(zip(one.pieces, one.log_p, strict=True)) for one in found]
     if options.as_json:
-        records = [_record(one, tokens=options.tokens) for one in found]
-        console.result_json({"scores": _records(scores), "sentences": records})
+        sentences = [
+            {"log_p": one.total, **({"tokens": pairs} if options.tokens else {})}
+            for one, pairs in zip(found, tokens, strict=True)
+        ]
+        console.result_json({"scores": _records(scores), "sentences": sentences})
         return scores[0]
-    for one in found:
-        each = (f"{p}:{x:.4f}" for p, x in zip(one.pieces, one.log_p, strict=True))
-        console.result(" ".join(each) if options.tokens else f"{one.total:.4f}")
+    for one, pairs in zip(found, tokens, strict=True):
+        each = " ".join(f"{piece}:{log_p:.4f}" for piece, log_p in pairs)
+        console.result(each if options.tokens else f"{one.total:.4f}")
     for line in aligned(scores):
         console.say(line)
     return scores[0]
-
-
-def _record(sentence: "ScoredTarget", *, tokens: bool) -> dict[str, object]:
-    pairs = {"tokens": list(zip(sentence.pieces, sentence.log_p, strict=True))}
-    return {"log_p": sentence.total, **(pairs if tokens else {})}
 
 
 def print_scores(scores: list[Score], buckets: "list[LengthBucket]", *, as_json: bool) -> None:

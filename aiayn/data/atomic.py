@@ -24,22 +24,24 @@ SECONDS_BETWEEN_TRIES = 0.1
 @contextmanager
 def write_whole(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that appears under its name only when the block has ended well."""
-    require_place(path)
+    require_writable(path)
     temporary = path.with_name(path.name + TEMPORARY)
     try:
         with temporary.open("wb") as file:
             yield file
+            # The content before the rename: else a power cut could leave an empty file.
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     temporary.replace(path)
+    # The rename is an entry of the folder, which has to reach the disk as well.
     sync(path.parent)
 
 
-def require_place(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b"") -> None:
-    """Refuse a path at which no file can be written, or should not.
+def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b"") -> None:
+    """Refuse a path that cannot be written, or should not be.
 
     Args:
         path: Where a file is to be written.
@@ -103,7 +105,7 @@ def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     if path.is_dir() and any(path.iterdir()) and not replace:
         raise UsageError(f"{path} is not empty", fix="choose another folder with -o")
     temporary = path.with_name(path.name + TEMPORARY)
-    shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
     temporary.mkdir()
     try:
         yield temporary
@@ -113,6 +115,7 @@ def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
         shutil.rmtree(temporary)
         raise
     if path.is_dir():
+        # A rename cannot replace a folder that holds something.
         shutil.rmtree(path)
     temporary.replace(path)
     sync(path.parent)

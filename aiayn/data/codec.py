@@ -92,6 +92,7 @@ class Codec:
 
     def to_state(self) -> dict[str, Any]:
         """Return everything as a flat dictionary of plain values, for a model file."""
+        # A model file calls a SentencePiece model `source`, and its table `source.table`.
         models = {name.removesuffix(".model"): x for name, x in self._files().items()}
         return {**asdict(self.settings), **models}
 
@@ -121,6 +122,7 @@ class Codec:
             state |= {path.stem: path.read_bytes() for path in folder.glob("*.model")}
             state |= {path.name: path.read_bytes() for path in folder.glob("*.table")}
             return cls.from_state(state)
+        # A RuntimeError is how SentencePiece refuses a damaged model.
         except (OSError, ValueError, TypeError, KeyError, RuntimeError) as problem:
             raise DataError(
                 f"{folder} does not hold a whole vocabulary: {problem}",

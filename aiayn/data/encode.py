@@ -15,7 +15,8 @@ from aiayn.data.codec import Codec
 from aiayn.data.inputs import Block, join_lines, split_lines
 from aiayn.data.manifest import Counts
 from aiayn.data.shards import Ids, IdType, id_type
-from aiayn.data.vocabulary import BYTES, EOS, UNK
+from aiayn.data.vocabulary import BYTES
+from aiayn.special_ids import EOS, UNK
 
 KEPT, EMPTY, DUPLICATE, LENGTH, RATIO = range(5)
 REASONS = {EMPTY: "empty", DUPLICATE: "duplicate", LENGTH: "length", RATIO: "ratio"}
@@ -62,7 +63,7 @@ class Encoder:
             return self._encode(block)
 
     def _encode(self, block: Block) -> Encoded:
-        sources, targets = split_lines(block.texts.source), split_lines(block.texts.target)
+        sources, targets = split_lines(block.source), split_lines(block.target)
         source_ids = self.codec.encode_source_batch(sources)
         target_ids = self.codec.encode_target_batch(targets)
         both_lengths = np.array([list(map(len, source_ids)), list(map(len, target_ids))])
@@ -74,8 +75,8 @@ class Encoder:
         counts = Counts(read=block.pairs, dropped=_tally(codes))
         self._count(counts, flat, lengths)
         dropped = np.flatnonzero(codes).tolist()
-        counts.source.words = _words(block.texts.source, sources, dropped)
-        counts.target.words = _words(block.texts.target, targets, dropped)
+        counts.source.words = _words(block.source, sources, dropped)
+        counts.target.words = _words(block.target, targets, dropped)
         return Encoded(
             ids=flat.tobytes(),
             lengths=lengths,
@@ -111,7 +112,9 @@ class Encoder:
         # Lengths alternate: source, target, source, target.
         counts.source.tokens = int(lengths[0::2].sum())
         counts.target.tokens = int(lengths[1::2].sum())
+        # The ids of marks and bytes come first and are rare, so only a few are looked at.
         rare = np.flatnonzero((flat < BYTES.stop) & (flat != EOS))
+        # The sentence of a token is the first that ends after it; odd sentences are targets.
         sides = np.searchsorted(np.cumsum(lengths), rare, side="right") % 2
         vocabularies = self.codec.source, self.codec.target
         for side, count in enumerate((counts.source, counts.target)):
@@ -153,13 +156,14 @@ def _tally(codes: NDArray[np.uint8]) -> dict[str, int]:
 
 def _words(text: str, lines: Sequence[str], dropped: Sequence[int]) -> int:
     """Return how many words the kept lines have, by their spaces."""
+    # Over the whole text at once this is far faster than splitting every line.
     return text.count(" ") + len(lines) - sum(lines[i].count(" ") + 1 for i in dropped)
 
 
 def _texts(block: Block, keep: Sequence[bool]) -> tuple[str, str]:
     source, reference = (
         join_lines(compress(split_lines(text), keep))
-        for text in (block.texts.source, block.texts.reference)
+        for text in (block.source, block.reference)
     )
     return source, reference
 

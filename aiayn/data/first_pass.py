@@ -63,7 +63,7 @@ def _check(
             for block in read_blocks(each):
                 pairs[split] += block.pairs
                 if split == "train":
-                    if sample.size:
+                    if sample.size:  # none, if a vocabulary is used again
                         sample.offer(block.pairs, block.text_pairs)
                     if finder:
                         finder.add(block)
@@ -84,6 +84,7 @@ def _learn(sample: PairSample, settings: Settings, *, tags: str, workers: int | 
     sources = _prepared([source for source, _ in sample], codec.source_preparation, workers)
     targets = _prepared([target for _, target in sample], codec.target_preparation, workers)
     if settings.shared:
+        # As many lines of each side, so neither dominates what is learned.
         lines = chain(sources, targets)
         both = _learn_one(lines, 2 * len(sample), codec.subword, settings.vocab_size)
         return Codec(both, both, codec)
@@ -97,6 +98,7 @@ def _learn(sample: PairSample, settings: Settings, *, tags: str, workers: int | 
 def _prepared(lines: Sequence[str], prepare: Preparation, workers: int | None) -> Iterator[str]:
     """Yield lines as the subwords will see them; only Moses is worth several processes."""
     step = PAIRS_PER_BLOCK
+    # Blocks, because one line is too little work to send to another process.
     blocks = (lines[start : start + step] for start in range(0, len(lines), step))
     if prepare.pretokenize == "none":
         workers = 1

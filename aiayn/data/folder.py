@@ -153,7 +153,7 @@ class DataFolder:
                 raise DataError(f"{path} is missing", fix=REPAIR)
             if file_sha256(path) != digest:
                 raise DataError(f"{path} is not the file that preprocess wrote", fix=REPAIR)
-        assert self.codec
+        assert self.codec  # loading it compares its fingerprint
         return [*self.checksums(), VOCABULARY_FOLDER]
 
 
@@ -175,4 +175,5 @@ def _describe(split: Split) -> dict[str, Any]:
 
 def tokens_per_word(side: SideCounts, counts: Counts) -> float:
     """Return the subwords of an average word; the EOS of each sentence is not counted."""
+    # Every kept sentence has one EOS.
     return round((side.tokens - counts.kept) / max(1, side.words), 4)

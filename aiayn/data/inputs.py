@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
 
 from aiayn.data.text import BYTE_ORDER_MARK, UNREADABLE, damaged, decode_line, open_bytes
 from aiayn.data.trees import clean, linearize, read_trees, write
@@ -18,14 +17,9 @@ from aiayn.errors import DataError
 PAIRS_PER_BLOCK = 2000
 
 
-class PairTexts(NamedTuple):
-    """Consecutive pairs as three texts, each with one line a pair."""
-
-    # Texts and not lists of lines: one string goes to another process much faster.
-    source: str
-    target: str
-    reference: str
-    """What a translation is scored against: the target, or the whole tree."""
+# Texts and not lists of lines: one string goes to another process much faster.
+PairTexts = tuple[str, str, str]
+"""Source, target and reference of consecutive pairs, each with one line a pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +33,14 @@ class Block:
     start: int
     """Number of the first of them among all pairs, counted from 0."""
     pairs: int
-    texts: PairTexts
+    source: str
+    target: str
+    reference: str
+    """What a translation is scored against: the target, or the whole tree."""
 
     def text_pairs(self) -> list[tuple[str, str]]:
         """Return its pairs one by one."""
-        sources, targets = split_lines(self.texts.source), split_lines(self.texts.target)
+        sources, targets = split_lines(self.source), split_lines(self.target)
         return list(zip(sources, targets, strict=True))
 
 
@@ -73,7 +70,7 @@ class ParallelText(Input):
                 rest = [sum(text.count("\n") for text in side) for side in sides]
                 raise self._unequal(*(lines + n + m for n, m in zip(counts, rest, strict=True)))
             lines += counts[0]
-            yield PairTexts(source, target, target)
+            yield source, target, target
 
     def _unequal(self, source_lines: int, target_lines: int) -> DataError:
         source, target = self.files
@@ -93,7 +90,7 @@ class TabbedText(Input):
         for first, text in zip(count(1, PAIRS_PER_BLOCK), blocks, strict=False):
             pairs = [self._split(line, i) for i, line in enumerate(split_lines(text), first)]
             source, target = (join_lines(side) for side in zip(*pairs, strict=True))
-            yield PairTexts(source, target, target)
+            yield source, target, target
 
     def _split(self, line: str, number: int) -> list[str]:
         sides = line.split("\t")
@@ -115,9 +112,10 @@ class Treebank(Input):
         while batch := list(islice(trees, PAIRS_PER_BLOCK)):
             lines = []
             for tree in map(clean, batch):
-                words, symbols = linearize(tree) if tree else ([], [])
-                lines.append((" ".join(words), " ".join(symbols), write(tree) if tree else ""))
-            yield PairTexts(*(join_lines(side) for side in zip(*lines, strict=True)))
+                sides = map(" ".join, linearize(tree)) if tree else ("", "")
+                lines.append((*sides, write(tree) if tree else ""))
+            words, symbols, brackets = (join_lines(side) for side in zip(*lines, strict=True))
+            yield words, symbols, brackets
 
 
 def read_blocks(inputs: Sequence[Input]) -> Iterator[Block]:
@@ -125,9 +123,9 @@ def read_blocks(inputs: Sequence[Input]) -> Iterator[Block]:
     start = 0
     for each in inputs:
         line = 1
-        for texts in each.read():
-            pairs = texts.source.count("\n")
-            yield Block(each.name, line, start, pairs, texts)
+        for source, target, reference in each.read():
+            pairs = source.count("\n")
+            yield Block(each.name, line, start, pairs, source, target, reference)
             line += pairs
             start += pairs
         if line == 1:

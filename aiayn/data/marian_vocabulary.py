@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any, Self
 
 from aiayn.data.settings import Subword
-from aiayn.data.vocabulary import EOS, PAD, SPACE, UNK, Vocabulary
+from aiayn.data.vocabulary import SPACE, Vocabulary
+from aiayn.special_ids import EOS, PAD, UNK
 
 LANGUAGE = re.compile(r">>.*?<<")
 """The target language at the start of a line: one piece, which SentencePiece never sees."""

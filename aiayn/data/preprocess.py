@@ -77,6 +77,7 @@ def preprocess(
             # Until the first pass is done there is nothing to lose.
             clear(output)
             state = first_pass(read, output, job, codec=codec, workers=workers)
+        # From disk also after a first pass, so that a resumed run encodes with the same.
         codec = Codec.load(output / VOCABULARY_FOLDER)
         second_pass(read, output, state, codec=codec, workers=workers)
         _finish(output, state, codec, dropped)
@@ -135,6 +136,7 @@ def _hash_inputs(inputs: Inputs) -> dict[SplitName, list[InputFile]]:
     """Return the sha256 of every input file, several at a time."""
     paths = {name: [p for i in each for p in i.files] for name, each in inputs.items()}
     every = [path for each in paths.values() for path in each]
+    # All of them first: a missing file is named before hours of hashing.
     for path in every:
         _require_file(path)
     total = sum(path.stat().st_size for path in every)
@@ -161,6 +163,7 @@ def _require_file(path: Path) -> None:
 
 def _hash_file(path: Path) -> InputFile:
     return InputFile(
+        # The spool is gone after the run, so the manifest names what it was a copy of.
         path=str(STDIN) if path.name == SPOOL else str(path),
         sha256=file_sha256(path),
         bytes=path.stat().st_size,

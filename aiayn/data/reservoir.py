@@ -35,10 +35,13 @@ class Reservoir(Generic[Item]):
 
     def _skip(self) -> None:
         """Draw the number of the next item to take."""
+        # With a uniform key for each item, the threshold is the largest key in the sample; how
+        # many items in a row exceed it follows a geometric distribution.
         self._log_threshold += math.log(self._draw()) / self.size
         log_rest = math.log(-math.expm1(self._log_threshold))
         self._next += 1 + int(math.log(self._draw()) / log_rest)
 
     def _draw(self) -> float:
         """Return a number between 0 and 1, and neither."""
+        # random() can be 0, whose logarithm is none; random() itself is stable over versions.
         return self._random.random() or 0.5

@@ -93,6 +93,7 @@ def _write(
             shard.write(encoded.ids, encoded.lengths)
             # A file name may hold bytes that are not UTF-8.
             dropped.write(encoded.dropped.encode(errors="surrogateescape"))
+            # Where no text is kept there are no files, and the texts are empty.
             for file, text in zip(texts, encoded.texts, strict=False):
                 file.write(text.encode())
             counts.add(encoded.counts)

@@ -41,6 +41,7 @@ class CodecSettings:
     @property
     def target_preparation(self) -> Preparation:
         """What happens to target text before the subwords; nothing, if it is a tree."""
+        # A tree has symbols, which neither Moses nor lower case may touch.
         if self.task == "parsing":
             return Preparation("none", "", lowercase=False)
         return Preparation(self.pretokenize, self.target_language, self.lowercase)

@@ -105,6 +105,7 @@ class Corpus:
 
     def _lengths(self, side: int) -> NDArray[np.int32]:
         lengths = np.empty(len(self), dtype=np.int32)
+        # Starts has one entry more: the number of all pairs.
         for start, offsets in zip(self._starts, self._offsets, strict=False):
             ends, begins = offsets[side + 1 :: 2], offsets[side:-1:2]
             lengths[start : start + len(ends)] = ends - begins
@@ -118,6 +119,7 @@ class Corpus:
         if not 0 <= index < len(self):
             raise IndexError(f"pair {index} of {len(self)}")
         shard = bisect_right(self._starts, index) - 1
+        # Two offsets a pair; the third is where the next pair begins.
         first = 2 * (index - self._starts[shard])
         begin, middle, end = self._offsets[shard][first : first + 3].tolist()
         ids = self._ids[shard]
@@ -135,6 +137,6 @@ def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> Ids:
             fix=REPAIR,
         )
     if not count:
-        return np.empty(0, dtype)  # no system maps an empty file
+        return np.empty(0, dtype)  # an empty file cannot be mapped
     # As a plain array it stays mapped, and is sliced faster than a memmap.
     return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count,)))

@@ -83,11 +83,12 @@ def count_lines(path: Path) -> int | None:
     """Return how many lines a plain file has; None where counting would take long."""
     if not path.is_file() or path.suffix in PACKED:
         return None
+    # By blocks, as lines would be made only to be counted.
     count, last = 0, b"\n"
     with open_bytes(path) as file:
         while block := file.read(1 << 20):
             count, last = count + block.count(b"\n"), block[-1:]
-    return count + (last != b"\n")
+    return count + (last != b"\n")  # a last line without an end
 
 
 def read_lines(path: Path) -> Iterator[str]:

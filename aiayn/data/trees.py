@@ -80,6 +80,7 @@ class _Bracket:
 
 def walk(tree: Tree) -> Iterator[tuple[Tree, bool]]:
     """Yield each node, depth first, with True; a constituent, when it ends, with False."""
+    # An explicit stack: recursion would fail on deep trees, which models do write.
     stack = [(tree, True)]
     while stack:
         node, opens = stack.pop()
@@ -102,6 +103,7 @@ def write(tree: Tree) -> str:
             pieces.append(f" ({node.label} {word})")
         else:
             pieces.append(f" ({node.label}" if opens else ")")
+    # Every piece that opens has a space before it; the first needs none.
     return "".join(pieces)[1:]
 
 
@@ -122,6 +124,7 @@ def read_trees(path: Path) -> Iterator[Tree]:
             start = start if depth else number
             depth += (token == "(") - (token == ")")
             tokens.append(token)
+            # Below 0, a bracket closes nothing: what there is goes to the error.
             if depth <= 0:
                 yield _assemble(tokens, f"{path}, line {start}")
                 tokens = []

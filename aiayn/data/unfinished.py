@@ -75,6 +75,7 @@ class State:
 
     def save(self, output: Path) -> None:
         """Write the state into a data folder."""
+        # A few kB, and seldom: once a shard of some ten million ids.
         write_json(output / UNFINISHED_FOLDER / STATE_FILE, asdict(self))
 
     @classmethod

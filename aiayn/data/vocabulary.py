@@ -15,8 +15,8 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from aiayn.data.settings import Subword
 from aiayn.errors import DataError, UsageError
+from aiayn.special_ids import EOS, PAD, UNK
 
-PAD, EOS, UNK = 0, 1, 2
 BYTES = range(3, 259)
 """The ids that spell a single byte, in every vocabulary but that of whole words."""
 
@@ -110,18 +110,20 @@ class Vocabulary:
                 model_writer=model,
                 model_type=kind,
                 vocab_size=size,
+                # Words and characters may be fewer; for the others it is checked below.
                 hard_vocab_limit=False,
                 pad_id=PAD,
                 eos_id=EOS,
                 unk_id=UNK,
                 bos_id=-1,
+                # Nothing is normalized and bytes spell the unknown, so decoding is exact.
                 byte_fallback=kind != "word",
                 character_coverage=COVERAGE if kind != "word" else 1.0,
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=kind == "word",
                 max_sentence_length=LONGEST_LINE,
                 num_threads=THREADS,
-                minloglevel=2,
+                minloglevel=2,  # errors only
             )
         except RuntimeError as problem:
             raise _explain(str(problem), kind, size) from None

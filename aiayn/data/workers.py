@@ -58,6 +58,7 @@ class Workers:
         try:
             for item in items:
                 waiting.append(self.pool.submit(_work, item))
+                # Not further ahead: a slow reader must not fill the memory with results.
                 if len(waiting) == AHEAD * self.count:
                     yield waiting.popleft().result()
             while waiting:
@@ -104,6 +105,7 @@ def _end_with_parent() -> None:
     parent = parent_process()
     assert parent is not None
     wait([parent.sentinel])
+    # Not sys.exit, which would end this thread only.
     os._exit(1)
 
 

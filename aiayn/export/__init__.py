@@ -1,1 +1,1 @@
-"""Models of other toolkits: ours in their formats, and theirs in ours."""
+"""Models in the formats of other toolkits: export, import, and a check that they agree."""

@@ -1,7 +1,7 @@
-"""A folder that CTranslate2 loads: an engine in C++ for serving.
+"""Export to CTranslate2, an inference engine in C++.
 
-Nothing is lost but padding, which has no place there: the decoder starts from the zero vector
-by a switch, and no search can choose what is not in the vocabulary.
+Everything is exported but padding, which it does not have: a switch makes the decoder start
+from the zero vector, and no search can choose what is not in the vocabulary.
 """
 
 from pathlib import Path
@@ -11,22 +11,22 @@ import ctranslate2
 import torch
 from torch import Tensor, nn
 
-from aiayn import __version__
 from aiayn.checkpoint import ModelFile
 from aiayn.config import Activation
 from aiayn.data.atomic import write_bytes
 from aiayn.data.codec import Codec
-from aiayn.data.vocabulary import EOS, PAD, SPACE, UNK, Vocabulary
+from aiayn.data.folder import VOCABULARY_FOLDER
+from aiayn.data.vocabulary import SPACE, Vocabulary
 from aiayn.errors import UsageError
-from aiayn.export.readme import packages, preparing
+from aiayn.export.readme import readme
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
 from aiayn.model.positions import PositionEncoding
 from aiayn.model.transformer import Embedding, Transformer
+from aiayn.special_ids import EOS, PAD, UNK
 
 POSITIONS = 2048
-"""Rows of a table of sinusoids: CTranslate2 will take no longer sentence."""
-VOCABULARY_FOLDER = "vocab"
+"""Rows of the exported table of sinusoids, and so the longest sentence."""
 
 
 def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
@@ -37,6 +37,7 @@ def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
             fix="export a model with model.attention_window=0",
         )
     spec = _specification(file.build(), file.codec)
+    # Raises if a weight was not set.
     spec.validate()
     spec.optimize(quantization="int8" if int8 else None)
     spec.save(str(folder))
@@ -46,7 +47,7 @@ def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
 
 @torch.no_grad()
 def _specification(model: Transformer, codec: Codec) -> Any:
-    """Return the model as CTranslate2 describes one."""
+    """Return the model as a specification of CTranslate2."""
     c = model.config
     sizes = {"num_layers": c.layers, "num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
     kind = {"pre_norm": False, "activation": _activation(c.activation)}
@@ -89,7 +90,6 @@ def _tokens(vocabulary: Vocabulary) -> list[str]:
 
 
 def _without_padding(rows: Tensor) -> Tensor:
-    """Return what belongs to all ids but the first; padding is the first."""
     return rows[PAD + 1 :]
 
 
@@ -98,6 +98,7 @@ def _set_input(
 ) -> None:
     table.weight = _without_padding(embedding.weight.detach())
     spec.scale_embeddings = embedding.scale
+    # As a table, whichever kind of positions it is.
     spec.position_encodings.encodings = positions(0, positions.limit or POSITIONS).detach()
 
 
@@ -115,16 +116,14 @@ def _set_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
 def _set_attention(
     spec: Any, own: MultiHeadAttention, add: AddAndNorm, *, fused: tuple[int, ...]
 ) -> None:
-    """Lay the projections that read one input into one matrix: `fused` says how many.
-
-    Queries, keys and values have one width a head there. Zeros fill up the narrower ones, which
-    changes neither a product of queries and keys nor what W^O makes of the values.
-    """
+    """Concatenate the projections that read the same input; `fused` says how many they are."""
+    # Queries, keys and values must have one width a head. Zeros fill up the narrower ones: they
+    # change neither the dot products nor, with zero rows in W^O, the output.
     d_k, d_v = (linear.out_features // own.heads for linear in (own.w_q, own.w_v))
     width = max(d_k, d_v)
-    waiting = [own.w_q, own.w_k, own.w_v]
+    linears = [own.w_q, own.w_k, own.w_v]
     for linear_spec, count in zip(spec.linear[:-1], fused, strict=True):
-        together, waiting = waiting[:count], waiting[count:]
+        together, linears = linears[:count], linears[count:]
         weights = [_widen(linear.weight, own.heads, width) for linear in together]
         linear_spec.weight = torch.cat(weights)
         if own.w_q.bias is not None:
@@ -132,12 +131,13 @@ def _set_attention(
             linear_spec.bias = torch.cat(biases)
     _set_linear(spec.linear[-1], own.w_o)
     spec.linear[-1].weight = _widen(own.w_o.weight.T, own.heads, width).T.contiguous()
+    # By our d_k, not by the width with zeros.
     spec.queries_scale = d_k**-0.5
     _set_norm(spec.layer_norm, add)
 
 
 def _widen(rows: Tensor, heads: int, width: int) -> Tensor:
-    """Return rows with zeros put below those of each head until it has `width`."""
+    """Return rows with zeros added to those of each head, up to `width`."""
     of_heads = rows.reshape(heads, -1, *rows.shape[1:])
     wide = rows.new_zeros(heads, width, *rows.shape[1:])
     wide[:, : of_heads.size(1)] = of_heads
@@ -160,8 +160,8 @@ def _set_norm(spec: Any, add: AddAndNorm) -> None:
     spec.gamma, spec.beta = add.norm.weight.detach(), add.norm.bias.detach()
 
 
-class Engine:
-    """CTranslate2 at work, to compare it with ours."""
+class CTranslate2Model:
+    """The exported model in CTranslate2, for `verify`."""
 
     def __init__(self, folder: Path, codec: Codec) -> None:
         self._codec = codec
@@ -171,7 +171,7 @@ class Engine:
         )
 
     def translate(self, lines: list[str], limits: list[int]) -> list[str]:
-        """Return the greedy translations of lines, each of as many tokens as its limit."""
+        """Return the greedy translations of lines, each up to its limit of tokens."""
         found = self._translator.translate_batch(
             self._sources(lines),
             beam_size=1,
@@ -186,7 +186,7 @@ class Engine:
         ]
 
     def log_p(self, lines: list[str], targets: list[list[int]]) -> list[list[float]]:
-        """Return the log-probability of each token of given translations, and of their end."""
+        """Return the log-probability of each token of given translations and of their EOS."""
         pieces = [self._codec.target.pieces(ids) for ids in targets]
         found = self._translator.score_batch(
             self._sources(lines), pieces, max_batch_size=64, max_input_length=0
@@ -194,66 +194,40 @@ class Engine:
         return [one.log_probs for one in found]
 
     def _sources(self, lines: list[str]) -> list[list[str]]:
-        # The engine adds the end itself.
+        # CTranslate2 adds EOS itself.
         encoded = self._codec.encode_source_batch(lines)
         return [self._codec.source.pieces(ids[:-1]) for ids in encoded]
 
 
-README = """\
-# A translation model for CTranslate2
-
-Written by aiayn {version} in {precision}. In this folder, after
-`pip install {packages}`:
-
-```python
-{code}
-```
-
-The length penalty of CTranslate2 is |Y|^length_penalty, and ours is ((5 + |Y|) / 6)^alpha: the
-same number is not the same penalty. A sentence has at most {positions:,} tokens. `vocab/` holds
-the vocabulary and the settings that text was prepared with, as `aiayn preprocess --vocab-from`
-reads them.
-"""
-
-
 def _readme(file: ModelFile, *, int8: bool) -> str:
-    """Return what to do with the folder, with Python that does it."""
-    c = file.config
-    return README.format(
-        version=__version__,
-        precision="8-bit integers" if int8 else "float32",
-        packages=packages(file.codec.settings, "ctranslate2", "sentencepiece"),
-        code="\n".join(_python(file.codec, c.decode.beam, c.decode.alpha)),
-        positions=c.model.max_positions if c.model.positions == "learned" else POSITIONS,
-    )
-
-
-def _python(codec: Codec, beam: int, alpha: float) -> list[str]:
-    """Return lines of Python that translate a text."""
+    codec, model, decode = file.codec, file.config.model, file.config.decode
     names = ("shared", "shared") if codec.source is codec.target else ("source", "target")
     load = "SentencePieceProcessor(model_file='vocab/{}.model')"
-    imports, before, after = preparing(codec.settings)
-    encode, decode = "source.encode(text, out_type=str)", "target.decode(tokens)"
+    to_tokens, to_text = "source.encode(text, out_type=str)", "target.decode(tokens)"
+    # SentencePiece itself would merge unknown words that are neighbors.
     if codec.source.kind == "word":
-        encode = f"['{SPACE}' + word for word in text.split()]"
+        to_tokens = f"['{SPACE}' + word for word in text.split()]"
     if codec.target.kind == "word":
-        decode = f"' '.join(tokens).replace('{SPACE}', '')"
-    return [
-        "import ctranslate2",
-        "from sentencepiece import SentencePieceProcessor",
-        *imports,
-        "",
-        "translator = ctranslate2.Translator('.')",
-        f"source = {load.format(names[0])}",
-        f"target = {load.format(names[1])}",
-        "",
-        "text = 'one sentence'",
-        *before,
-        f"tokens = {encode}",
-        f"search = dict(beam_size={beam}, length_penalty={alpha})",
-        "found = translator.translate_batch([tokens], **search)",
-        "tokens = found[0].hypotheses[0]",
-        f"text = {decode}",
-        *after,
-        "print(text)",
-    ]
+        to_text = f"' '.join(tokens).replace('{SPACE}', '')"
+    return readme(
+        codec.settings,
+        toolkit="CTranslate2",
+        form="8-bit integers" if int8 else "float32",
+        packages=["ctranslate2", "sentencepiece"],
+        setup=[
+            ["import ctranslate2", "from sentencepiece import SentencePieceProcessor"],
+            [
+                "translator = ctranslate2.Translator('.')",
+                f"source = {load.format(names[0])}",
+                f"target = {load.format(names[1])}",
+            ],
+        ],
+        translate=[
+            f"tokens = {to_tokens}",
+            f"search = dict(beam_size={decode.beam}, length_penalty={decode.alpha})",
+            "found = translator.translate_batch([tokens], **search)",
+            "tokens = found[0].hypotheses[0]",
+            f"text = {to_text}",
+        ],
+        positions=model.max_positions if model.positions == "learned" else POSITIONS,
+    )

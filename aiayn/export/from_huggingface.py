@@ -1,4 +1,4 @@
-"""The way back: a folder with a MarianMTModel of transformers becomes a model file of ours.
+"""Import a MarianMTModel of Hugging Face transformers as a model file.
 
 Neither transformers nor a network is needed, and no code of the folder is run.
 """
@@ -21,9 +21,9 @@ from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
 from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
-from aiayn.data.vocabulary import PAD
 from aiayn.errors import DataError, UsageError
 from aiayn.export import marian
+from aiayn.special_ids import PAD
 
 WANTED = {
     "normalize_before": False,
@@ -31,25 +31,29 @@ WANTED = {
     "add_final_layer_norm": False,
     "static_position_embeddings": True,
 }
-"""What a setting of config.json has to be, if it is there."""
+"""Required values of settings in config.json, if they are there."""
 ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
-"""What is one setting for encoder and decoder in our models."""
+"""Settings that encoder and decoder share in our models."""
 ACTIVATIONS: dict[str, Activation] = {
     **{marian.activation_name(each): each for each in get_args(Activation)},
     "silu": "swish",
 }
 """Our activation for each name of theirs; silu is their other name of swish."""
+SOURCE, TARGET, OUTPUT = (
+    marian.NAMES[f"{name}.weight"]
+    for name in ("source_embedding", "target_embedding", "output")
+)
 MARKS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-"""The pieces of our first three ids, as MarianTokenizer calls them unless it is told."""
+"""The pieces of our first three ids, and the defaults of MarianTokenizer."""
 
 
-class Ids(NamedTuple):
-    """How the ids of one side become ours."""
+class IdMap(NamedTuple):
+    """Our ids of one side: padding, EOS and unknown first, then as they were."""
 
     table: tuple[str, ...]
     """The piece of each of our ids."""
     order: Tensor
-    """Their id of each of ours."""
+    """Their id for each of ours."""
 
 
 def read(folder: Path) -> ModelFile:
@@ -63,7 +67,9 @@ def read(folder: Path) -> ModelFile:
     source, target = _read_ids(folder, settings)
     codec = _codec(folder, source, target)
     theirs = _complete(_read_weights(folder), settings)
-    config = _config(settings, _tie(theirs, shared=codec.shared), _has_bias(theirs))
+    output_bias = bool(theirs.get(marian.OUTPUT_BIAS, torch.zeros(1)).any())
+    config = _config(settings, _tie(theirs, shared=codec.shared), output_bias)
+    # Shapes are all that is needed of our model, so it takes no memory.
     with torch.device("meta"):
         model = build_model(Config(model=config), codec)
     rows = {
@@ -72,13 +78,17 @@ def read(folder: Path) -> ModelFile:
         "output.weight": target.order,
         "output.bias": target.order,
     }
-    back = marian.sines_first(config.d_model).argsort()
+    our_order = marian.sines_first(config.d_model).argsort()
     weights = {}
     for name, wanted in model.state_dict().items():
         found = _take(theirs, marian.their_name(name), wanted.shape)
         found = found[rows[name]] if name in rows else found
-        weights[name] = marian.reorder(name, found, back).contiguous()
-    _check_start(weights["target_embedding.weight"])
+        weights[name] = marian.reorder(name, found, our_order).contiguous()
+    if weights["target_embedding.weight"][PAD].any():
+        raise DataError(
+            "the embedding of padding, from which the decoder starts, is not zero",
+            fix="this model cannot be imported",
+        )
     if config.tie != "none":
         weights["output.weight"] = weights["target_embedding.weight"]
     if config.tie == "all":
@@ -90,7 +100,7 @@ def read(folder: Path) -> ModelFile:
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
-    """Read config.json and refuse what our models cannot be."""
+    """Read config.json; refuse what our models cannot represent."""
     settings = _read_json(path)
     kind = settings.get("model_type", "not told")
     if kind != "marian":
@@ -143,17 +153,14 @@ def _config(settings: dict[str, Any], tie: Tie, output_bias: bool) -> ModelConfi
 
 
 def _decode(folder: Path, settings: dict[str, Any]) -> DecodeConfig:
-    """Return the width of the beam; the length penalty is another formula, so it is ours."""
+    """Return the beam size; their length penalty is another formula, so alpha stays ours."""
     path = folder / "generation_config.json"
     search = {**settings, **(_read_json(path) if path.is_file() else {})}
     return DecodeConfig(beam=search.get("num_beams") or DecodeConfig().beam)
 
 
-def _read_ids(folder: Path, settings: dict[str, Any]) -> tuple[Ids, Ids]:
-    """Give ids to the pieces of both sides: padding, end and unknown first, then as they were.
-
-    Both sides have one table unless the tokenizer says otherwise.
-    """
+def _read_ids(folder: Path, settings: dict[str, Any]) -> tuple[IdMap, IdMap]:
+    """Map the ids of both sides, which share one table unless the tokenizer says otherwise."""
     path = folder / "tokenizer_config.json"
     tokenizer = _read_json(path) if path.is_file() else {}
     marks = [tokenizer.get(name, usual) for name, usual in MARKS.items()]
@@ -168,12 +175,12 @@ def _read_ids(folder: Path, settings: dict[str, Any]) -> tuple[Ids, Ids]:
             raise DataError(
                 f"{folder / 'config.json'}: {mark} is {settings.get(mark)}, and {name} says"
                 f" {wanted}",
-                fix="mend the one or the other",
+                fix="correct one of the two files",
             )
     return source, target
 
 
-def _order(path: Path, size: int, marks: list[str]) -> Ids:
+def _order(path: Path, size: int, marks: list[str]) -> IdMap:
     ids: dict[str, int] = _read_json(path)
     missing = [mark for mark in marks if mark not in ids]
     if missing or sorted(ids.values()) != list(range(size)):
@@ -185,10 +192,10 @@ def _order(path: Path, size: int, marks: list[str]) -> Ids:
     first = [ids[mark] for mark in marks]
     pieces = {i: piece for piece, i in ids.items()}
     order = first + [i for i in range(size) if i not in first]
-    return Ids(tuple(pieces[i] for i in order), torch.tensor(order))
+    return IdMap(tuple(pieces[i] for i in order), torch.tensor(order))
 
 
-def _codec(folder: Path, source: Ids, target: Ids) -> Codec:
+def _codec(folder: Path, source: IdMap, target: IdMap) -> Codec:
     """Return the vocabularies with our ids; a folder that we wrote holds its own."""
     if (folder / VOCABULARY_FOLDER).is_dir():
         return Codec.load(folder / VOCABULARY_FOLDER)
@@ -198,7 +205,7 @@ def _codec(folder: Path, source: Ids, target: Ids) -> Codec:
     kinds = {_kind(model, folder) for model in models}
     kind: Subword = "bpe" if kinds == {"bpe"} else "unigram"
     languages = f"{about.get('source_lang')}-{about.get('target_lang')}"
-    # Others, such as groups of languages, have no place in our settings, and no use.
+    # Our settings name two languages; groups such as ROMANCE are left out.
     first, _, second = languages.partition("-") if LANGUAGES.fullmatch(languages) else ("",) * 3
     return Codec(
         MarianVocabulary(models[0], kind, source.table),
@@ -208,7 +215,7 @@ def _codec(folder: Path, source: Ids, target: Ids) -> Codec:
 
 
 def _kind(model: bytes, folder: Path) -> Subword:
-    """Tell from its scores how a SentencePiece model was learned: those of BPE are ranks."""
+    """Return the kind of a SentencePiece model by its scores: those of BPE are ranks."""
     processor = SentencePieceProcessor()
     try:
         processor.load_from_serialized_proto(model)
@@ -239,39 +246,29 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
             f"{modern if modern.is_file() else older} cannot be read: {problem}",
             fix="copy the file again",
         ) from None
+    # Many are stored in float16.
     return {name: weight.float() for name, weight in theirs.items()}
 
 
 def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> dict[str, Tensor]:
-    """Put in what is tied there and so need not be stored; scale as we do."""
-    source, target, output = (
-        marian.their_name(f"{name}.weight")
-        for name in ("source_embedding", "target_embedding", "output")
-    )
+    """Add matrices that are tied and so not stored; scale embeddings as we do."""
     whole = dict(theirs)
-    for name, instead in ((source, marian.SHARED), (target, marian.SHARED), (output, target)):
+    for name, instead in ((SOURCE, marian.SHARED), (TARGET, marian.SHARED), (OUTPUT, TARGET)):
         if name not in whole and instead in whole:
             whole[name] = whole[instead]
+    # Our models multiply embeddings by sqrt(d_model); one that does not is divided by it.
     if not settings.get("scale_embedding", False):
-        for name in (source, target):
+        for name in (SOURCE, TARGET):
             whole[name] = whole[name] / math.sqrt(settings["d_model"])
     return whole
 
 
 def _tie(theirs: dict[str, Tensor], *, shared: bool) -> Tie:
-    """Return which matrices are equal, and so can be one."""
-    source, target, output = (
-        theirs.get(marian.their_name(f"{name}.weight"), torch.empty(0))
-        for name in ("source_embedding", "target_embedding", "output")
-    )
+    """Return which matrices are equal, and so can be tied."""
+    source, target, output = (theirs.get(n, torch.empty(0)) for n in (SOURCE, TARGET, OUTPUT))
     if not torch.equal(target, output):
         return "none"
     return "all" if shared and torch.equal(source, target) else "target"
-
-
-def _has_bias(theirs: dict[str, Tensor]) -> bool:
-    bias = theirs.get(marian.OUTPUT_BIAS)
-    return bias is not None and bool(bias.any())
 
 
 def _take(theirs: dict[str, Tensor], name: str, shape: torch.Size) -> Tensor:
@@ -286,14 +283,6 @@ def _take(theirs: dict[str, Tensor], name: str, shape: torch.Size) -> Tensor:
             fix="take the config.json that belongs to the weights",
         )
     return found
-
-
-def _check_start(embedding: Tensor) -> None:
-    if embedding[PAD].any():
-        raise DataError(
-            "the embedding of padding, from which the decoder starts, is not zero",
-            fix="this model cannot be imported",
-        )
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A folder that transformers loads as a MarianMTModel, with its MarianTokenizer."""
+"""Export to Hugging Face transformers: a MarianMTModel with its MarianTokenizer."""
 
 import math
 from pathlib import Path
@@ -10,24 +10,25 @@ from torch import Tensor
 from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
 from transformers.utils import logging
 
-from aiayn import __version__
 from aiayn.checkpoint import ModelFile
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.codec import Codec
-from aiayn.data.vocabulary import EOS, PAD, UNK, Vocabulary
+from aiayn.data.folder import VOCABULARY_FOLDER
+from aiayn.data.vocabulary import Vocabulary
 from aiayn.errors import UsageError
 from aiayn.export import marian
 from aiayn.export.marian import NORM_EPSILON, OUTPUT_BIAS, SHARED
-from aiayn.export.readme import packages, preparing
+from aiayn.export.readme import readme
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import EOS, PAD, UNK
 
 POSITIONS = 1024
-"""Tokens that a sentence may have; transformers makes this many sinusoids."""
+"""The longest sentence: transformers makes this many sinusoids."""
 NEVER = -1e4
 """Added to the logit of padding, which no search may choose; float16 can hold it."""
 
-LINES_AT_ONCE = 16
-"""Lines that are translated together when the two sides are compared."""
+LINES_PER_BATCH = 16
+"""Lines that are translated at once when the models are compared."""
 TOKENS = {
     "pad_token_id": PAD,
     "eos_token_id": EOS,
@@ -41,13 +42,13 @@ def write(file: ModelFile, folder: Path) -> None:
     """Write a model into an empty folder, with its vocabulary and a README."""
     _check(file)
     model = file.build()
-    marian.stretch(model, math.sqrt(NORM_EPSILON / file.config.model.norm_epsilon))
+    marian.scale_norms(model, math.sqrt(NORM_EPSILON / file.config.model.norm_epsilon))
     weights = save(_weights(model), metadata={"format": "pt"})
     write_bytes(folder / "model.safetensors", weights)
     write_json(folder / "config.json", _config(file, model))
     write_json(folder / "generation_config.json", _generation(file))
     _write_tokenizer(file.codec, folder)
-    file.codec.save(folder / "vocab")
+    file.codec.save(folder / VOCABULARY_FOLDER)
     write_bytes(folder / "README.md", _readme(file).encode())
 
 
@@ -77,10 +78,10 @@ def _check(file: ModelFile) -> None:
 
 @torch.no_grad()
 def _weights(model: Transformer) -> dict[str, Tensor]:
-    """Return the parameters by their names there, and in their order of dimensions."""
+    """Return the parameters under their names in transformers, with its order of dimensions."""
     c = model.config
-    # No search may take padding, so its logit may be any: its row is the zero vector, from
-    # which the decoder starts.
+    # The decoder starts from padding, which must be the zero vector. As no search may choose
+    # it, this row of a tied output matrix does not matter.
     for embedding in (model.source_embedding, model.target_embedding):
         embedding.weight[PAD] = 0
     order = marian.sines_first(c.d_model)
@@ -89,8 +90,10 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
         for name, weight in model.state_dict().items()
     }
     bias = found.get(OUTPUT_BIAS, torch.zeros(model.output.out_features)).clone()
+    # A MarianMTModel always has a bias on the logits; it keeps padding from being chosen.
     bias[PAD] = NEVER
     found[OUTPUT_BIAS] = bias[None]
+    # Its projections always have a bias.
     if not c.attention_bias:
         projections = [name.removesuffix("weight") for name in found if "_proj." in name]
         found |= {f"{name}bias": torch.zeros(c.d_model) for name in projections}
@@ -103,13 +106,9 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
 
 
 def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
-    """Return the settings by their names there."""
+    """Return the settings under their names in config.json."""
     c = file.config.model
-    sides = {
-        "layers": c.layers,
-        "attention_heads": c.heads,
-        "ffn_dim": c.d_ff,
-    }
+    sides = {"layers": c.layers, "attention_heads": c.heads, "ffn_dim": c.d_ff}
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -134,7 +133,7 @@ def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
 
 
 def _generation(file: ModelFile) -> dict[str, Any]:
-    """Return how `generate` searches unless it is told otherwise."""
+    """Return the defaults of `generate`."""
     decode = file.config.decode
     search = {"num_beams": decode.beam, "length_penalty": decode.alpha}
     return {**search, "max_length": POSITIONS // 2, **TOKENS}
@@ -165,8 +164,8 @@ def _ids(vocabulary: Vocabulary) -> dict[str, int]:
     return {piece: i for i, piece in enumerate(vocabulary.pieces(range(len(vocabulary))))}
 
 
-class Engine:
-    """transformers at work, to compare it with ours."""
+class MarianModel:
+    """The exported model in transformers, for `verify`."""
 
     def __init__(self, folder: Path, codec: Codec) -> None:
         logging.set_verbosity_error()
@@ -178,14 +177,14 @@ class Engine:
 
     @torch.inference_mode()
     def translate(self, lines: list[str], limits: list[int]) -> list[str]:
-        """Return the greedy translations of lines, each of as many tokens as its limit."""
+        """Return the greedy translations of lines, each up to its limit of tokens."""
         greedy = GenerationConfig(num_beams=1, max_new_tokens=max(limits), **TOKENS)
         texts = []
-        for start in range(0, len(lines), LINES_AT_ONCE):
-            batch = self._inputs(lines[start : start + LINES_AT_ONCE])
+        for start in range(0, len(lines), LINES_PER_BATCH):
+            batch = self._inputs(lines[start : start + LINES_PER_BATCH])
             found = self._model.generate(**batch, generation_config=greedy)
             texts += [
-                # The first is what the decoder starts from.
+                # The first token is the one that the decoder starts from.
                 self._tokenizer.decode(ids[1 : limit + 1], skip_special_tokens=True)
                 for ids, limit in zip(found, limits[start:], strict=False)
             ]
@@ -193,7 +192,7 @@ class Engine:
 
     @torch.inference_mode()
     def log_p(self, lines: list[str], targets: list[list[int]]) -> list[list[float]]:
-        """Return the log-probability of each token of given translations, and of their end."""
+        """Return the log-probability of each token of given translations and of their EOS."""
         found = []
         for line, target in zip(lines, targets, strict=True):
             inputs = self._inputs([line])
@@ -209,44 +208,29 @@ class Engine:
         return self._tokenizer(texts, return_tensors="pt", padding=True)
 
 
-README = """\
-# A translation model for transformers
-
-A MarianMTModel, written by aiayn {version}. In this folder, after `pip install {packages}`:
-
-```python
-{code}
-```
-
-The length penalty of transformers is |Y|^length_penalty, and ours is ((5 + |Y|) / 6)^alpha: the
-same number is not the same penalty. A sentence has at most {positions:,} tokens, and no spaces
-around it. MarianTokenizer knows no escapes: a text with the signs U+2581 or U+2585 loses them,
-and a line that opens with `>>...<<` loses that; aiayn keeps both. `vocab/` holds the vocabulary
-and the settings that text was prepared with, as `aiayn import` and `aiayn preprocess
---vocab-from` read them.
-"""
+NOTES = """ Text must
+have no spaces around it. MarianTokenizer knows no escapes: a text with the signs U+2581 or
+U+2585 loses them, and a line that opens with `>>...<<` loses that; aiayn keeps both. `aiayn
+import` reads this folder."""
 
 
 def _readme(file: ModelFile) -> str:
-    """Return what to do with the folder, with Python that does it."""
-    imports, before, after = preparing(file.codec.settings)
-    code = [
-        "from transformers import MarianMTModel, MarianTokenizer",
-        *imports,
-        "",
-        "tokenizer = MarianTokenizer.from_pretrained('.')",
-        "model = MarianMTModel.from_pretrained('.')",
-        "",
-        "text = 'one sentence'",
-        *before,
-        "found = model.generate(**tokenizer(text, return_tensors='pt'))",
-        "text = tokenizer.decode(found[0], skip_special_tokens=True)",
-        *after,
-        "print(text)",
-    ]
-    return README.format(
-        version=__version__,
-        packages=packages(file.codec.settings, "torch", "transformers", "sentencepiece"),
-        code="\n".join(code),
+    return readme(
+        file.codec.settings,
+        toolkit="transformers",
+        form="a MarianMTModel",
+        packages=["torch", "transformers", "sentencepiece"],
+        setup=[
+            ["from transformers import MarianMTModel, MarianTokenizer"],
+            [
+                "tokenizer = MarianTokenizer.from_pretrained('.')",
+                "model = MarianMTModel.from_pretrained('.')",
+            ],
+        ],
+        translate=[
+            "found = model.generate(**tokenizer(text, return_tensors='pt'))",
+            "text = tokenizer.decode(found[0], skip_special_tokens=True)",
+        ],
         positions=POSITIONS,
+        notes=NOTES,
     )

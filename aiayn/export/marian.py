@@ -1,11 +1,10 @@
-"""The MarianMTModel of transformers beside our Transformer: names, order of dimensions, limits.
+"""How a MarianMTModel of transformers differs from our Transformer: names, order, epsilon.
 
-It is the same network, with three differences. All sines come before all cosines there, so
-d_model is put in another order, which no sum feels. Its layer normalization has another
-epsilon. And its ids are other ids, but ids are only names.
+It is the same network, with three differences. All sines come before all cosines in it, so
+d_model is permuted, which changes no sum. Its layer normalization has another epsilon. And
+pieces have other ids.
 """
 
-import re
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -17,50 +16,47 @@ from aiayn.model.layers import DecoderLayer, EncoderLayer
 from aiayn.model.transformer import Transformer
 
 NORM_EPSILON = 1e-5
-"""That of their layer normalization, which no setting changes."""
+"""Fixed in their layer normalization."""
+
+SHARED = "model.shared.weight"
+"""The embedding of both sides, if they share one."""
+OUTPUT_BIAS = "final_logits_bias"
 
 NAMES = {
-    "source_embedding": "model.encoder.embed_tokens",
-    "target_embedding": "model.decoder.embed_tokens",
-    "output": "lm_head",
-    "encoder.N.self_attention.w_q": "model.encoder.layers.N.self_attn.q_proj",
-    "encoder.N.self_attention.w_k": "model.encoder.layers.N.self_attn.k_proj",
-    "encoder.N.self_attention.w_v": "model.encoder.layers.N.self_attn.v_proj",
-    "encoder.N.self_attention.w_o": "model.encoder.layers.N.self_attn.out_proj",
-    "encoder.N.add_1.norm": "model.encoder.layers.N.self_attn_layer_norm",
-    "encoder.N.feed_forward.w_1": "model.encoder.layers.N.fc1",
-    "encoder.N.feed_forward.w_2": "model.encoder.layers.N.fc2",
-    "encoder.N.add_2.norm": "model.encoder.layers.N.final_layer_norm",
-    "decoder.N.self_attention.w_q": "model.decoder.layers.N.self_attn.q_proj",
-    "decoder.N.self_attention.w_k": "model.decoder.layers.N.self_attn.k_proj",
-    "decoder.N.self_attention.w_v": "model.decoder.layers.N.self_attn.v_proj",
-    "decoder.N.self_attention.w_o": "model.decoder.layers.N.self_attn.out_proj",
-    "decoder.N.add_1.norm": "model.decoder.layers.N.self_attn_layer_norm",
-    "decoder.N.cross_attention.w_q": "model.decoder.layers.N.encoder_attn.q_proj",
-    "decoder.N.cross_attention.w_k": "model.decoder.layers.N.encoder_attn.k_proj",
-    "decoder.N.cross_attention.w_v": "model.decoder.layers.N.encoder_attn.v_proj",
-    "decoder.N.cross_attention.w_o": "model.decoder.layers.N.encoder_attn.out_proj",
-    "decoder.N.add_2.norm": "model.decoder.layers.N.encoder_attn_layer_norm",
-    "decoder.N.feed_forward.w_1": "model.decoder.layers.N.fc1",
-    "decoder.N.feed_forward.w_2": "model.decoder.layers.N.fc2",
-    "decoder.N.add_3.norm": "model.decoder.layers.N.final_layer_norm",
+    "source_embedding.weight": "model.encoder.embed_tokens.weight",
+    "target_embedding.weight": "model.decoder.embed_tokens.weight",
+    "output.weight": "lm_head.weight",
+    "output.bias": OUTPUT_BIAS,
 }
-"""Our modules and theirs; N is the number of a layer."""
-SHARED = "model.shared.weight"
-"""Where the one embedding of both sides is, if it is one."""
-OUTPUT_BIAS = "final_logits_bias"
+"""Our parameters outside of layers, and theirs."""
+IN_LAYERS = {
+    "self_attention.": "self_attn.",
+    "cross_attention.": "encoder_attn.",
+    "w_q.": "q_proj.",
+    "w_k.": "k_proj.",
+    "w_v.": "v_proj.",
+    "w_o.": "out_proj.",
+    "feed_forward.w_1.": "fc1.",
+    "feed_forward.w_2.": "fc2.",
+}
+"""Parts of names in layers, ours and theirs."""
+NORMS = {
+    "encoder": ("self_attn_layer_norm", "final_layer_norm"),
+    "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
+}
+"""What add_1.norm, add_2.norm, add_3.norm of a layer are in theirs."""
 
 
 def their_name(name: str) -> str:
     """Return what a parameter of ours is called in a MarianMTModel."""
-    if name == "output.bias":
-        return OUTPUT_BIAS
-    module, _, kind = name.rpartition(".")
-    number = re.search(r"\.(\d+)\.", module)
-    if number is None:
-        return f"{NAMES[module]}.{kind}"
-    theirs = NAMES[module.replace(number[0], ".N.", 1)]
-    return f"{theirs.replace('.N.', number[0])}.{kind}"
+    if name in NAMES:
+        return NAMES[name]
+    stack, number, inner = name.split(".", 2)
+    for ours, theirs in IN_LAYERS.items():
+        inner = inner.replace(ours, theirs)
+    for i, theirs in enumerate(NORMS[stack], start=1):
+        inner = inner.replace(f"add_{i}.norm.", f"{theirs}.")
+    return f"model.{stack}.layers.{number}.{inner}"
 
 
 def activation_name(activation: Activation) -> str:
@@ -73,12 +69,12 @@ def activation_name(activation: Activation) -> str:
 
 
 def sines_first(d_model: int) -> Tensor:
-    """Return which of our dimensions each of theirs is; argsort gives the way back."""
+    """Return our dimension for each of theirs; argsort inverts it."""
     return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
 
 
 def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
-    """Put d_model in another order, wherever the parameter of that name (ours) has it."""
+    """Permute d_model in the parameter of that name (ours)."""
     module = name.split(".")[-2]
     if module in ("w_o", "w_2", "norm"):
         return weight[order]
@@ -88,13 +84,13 @@ def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def stretch(model: Transformer, factor: float) -> None:
-    """Multiply epsilon by factor^2, and weights such that nothing else changes.
+def scale_norms(model: Transformer, factor: float) -> None:
+    """Multiply epsilon by factor^2, and scale weights such that the output stays the same.
 
-    LayerNorm(f x; f^2 epsilon) = LayerNorm(x; epsilon): what is normalized is made larger, by
-    way of the norm before it and of the sub-layer in between. Only what comes first in each
-    stack stays as it is, as positions cannot be made larger. There the other epsilon is felt,
-    and it is next to nothing beside the variance of embeddings and sines, which is about 1.
+    LayerNorm(f x; f^2 epsilon) = LayerNorm(x; epsilon): the input of each norm is scaled, by
+    scaling the norm before it and the sub-layer between. Only the first input of each stack
+    stays, as positions cannot be scaled. There the other epsilon has an effect, a negligible
+    one beside the variance of embeddings and sines, which is about 1.
     """
     for stack in (model.encoder, model.decoder):
         scale = 1.0
@@ -106,10 +102,12 @@ def stretch(model: Transformer, factor: float) -> None:
                 _multiply(norm, factor)
                 norm.eps *= factor**2
                 scale = factor
+    # The encoder's output, which every decoder layer reads, has been scaled too.
     for layer in model.decoder:
         assert isinstance(layer, DecoderLayer)
         for reads_memory in (layer.cross_attention.w_k, layer.cross_attention.w_v):
             reads_memory.weight /= factor
+    # The last norm feeds the output matrix, which stays as it is.
     _multiply(norm, 1 / factor)
 
 

@@ -1,33 +1,66 @@
-"""What the READMEs of exported folders have in common: Python that prepares text."""
+"""The README of an exported folder, with Python that translates one sentence."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
+from aiayn import __version__
 from aiayn.data.settings import CodecSettings
 
+README = """\
+# A translation model for {toolkit}
 
-class Preparing(NamedTuple):
-    """Lines of Python around a translation, all about a variable `text`."""
+Written by aiayn {version} as {form}. In this folder, after
+`pip install {packages}`:
 
-    imports: list[str]
-    before: list[str]
-    after: list[str]
+```python
+{code}
+```
+
+The length penalty of {toolkit} is |Y|^length_penalty, and ours is ((5 + |Y|) / 6)^alpha: the
+same number is not the same penalty. A sentence has at most {positions:,} tokens.{notes}
+`vocab/` holds the vocabulary and the settings that text was prepared with, as `aiayn preprocess
+--vocab-from` reads them.
+"""
 
 
-def preparing(settings: CodecSettings) -> Preparing:
-    """Return the Python that does what was done to the text before the subwords."""
-    lines = Preparing([], [], [])
+def readme(
+    settings: CodecSettings,
+    *,
+    toolkit: str,
+    form: str,
+    packages: Sequence[str],
+    setup: Sequence[Sequence[str]],
+    translate: Sequence[str],
+    positions: int,
+    notes: str = "",
+) -> str:
+    """Return a README whose Python prepares text as the settings say.
+
+    Args:
+        settings: How text was prepared for training.
+        toolkit: Its name.
+        form: What was written.
+        packages: What the Python needs.
+        setup: Lines of Python that import, and lines that load the model.
+        translate: Lines that replace the variable `text` by its translation.
+        positions: The longest sentence.
+        notes: What else a user should know.
+    """
+    imports, before, after = list(setup[0]), ["text = 'one sentence'"], ["print(text)"]
     if settings.pretokenize == "moses":
-        lines.imports.append("from sacremoses import MosesDetokenizer, MosesTokenizer")
+        packages = [*packages, "sacremoses"]
+        imports.append("from sacremoses import MosesDetokenizer, MosesTokenizer")
         source, target = settings.source_language, settings.target_language
-        lines.before.append(
-            f"text = MosesTokenizer('{source}').tokenize(text, return_str=True)"
-        )
-        lines.after.append(f"text = MosesDetokenizer('{target}').detokenize(text.split(' '))")
+        before.append(f"text = MosesTokenizer('{source}').tokenize(text, return_str=True)")
+        after.insert(0, f"text = MosesDetokenizer('{target}').detokenize(text.split(' '))")
     if settings.lowercase:
-        lines.before.append("text = text.lower()")
-    return lines
-
-
-def packages(settings: CodecSettings, *names: str) -> str:
-    """Return what to install for that Python."""
-    return " ".join([*names, *(["sacremoses"] if settings.pretokenize == "moses" else [])])
+        before.append("text = text.lower()")
+    code = [*imports, "", *setup[1], "", *before, *translate, *after]
+    return README.format(
+        toolkit=toolkit,
+        version=__version__,
+        form=form,
+        packages=" ".join(packages),
+        code="\n".join(code),
+        positions=positions,
+        notes=notes,
+    )

@@ -1,4 +1,4 @@
-"""Ours against theirs: the same lines on both sides of an export.
+"""Check that an exported model translates as ours does.
 
 B sentences; T target length; W vocabulary.
 """
@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from aiayn.checkpoint import ModelFile
-from aiayn.data.vocabulary import EOS, PAD
 from aiayn.errors import OutsideBand
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import EOS, PAD
 
 TOLERANCE = 1e-3
 """Rounding of log-probabilities in float32 is a tenth of this at most, a mistake far more."""
 
 
-class Engine(Protocol):
-    """An exported model at work."""
+class ExportedModel(Protocol):
+    """An exported model, loaded by its own toolkit."""
 
     def translate(self, lines: list[str], limits: list[int]) -> list[str]:
         """Return the greedy translations of lines, each of as many tokens as its limit."""
@@ -30,26 +30,26 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Greedy:
-    """What our own greedy search made of a line."""
+    """Our own greedy translation of a line."""
 
     line: str
     text: str
     ids: list[int]
-    """Subwords of the text, which both sides are to find equally probable."""
+    """Subwords of the text, to which both models give probabilities."""
     limit: int
-    """Tokens that it may have had."""
+    """Tokens that it may have at most."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """How alike the two sides are."""
+    """How well the two models agree."""
 
     lines: int
     identical: int
     difference: float
-    """The largest between the log-probabilities that the two sides give to one token."""
+    """The largest between the log-probabilities that the two models give to one token."""
     worst: str = ""
-    """The line in which it is."""
+    """The line that it is in."""
 
     def __str__(self) -> str:
         return (
@@ -59,7 +59,7 @@ class Verification:
 
     def check(self) -> None:
         """Refuse what rounding cannot explain."""
-        # Not `>`: a difference that is no number is no agreement.
+        # Not `>`: a NaN must not pass.
         if not self.difference <= TOLERANCE:
             raise OutsideBand(
                 f"the exported model is not the same: {self}, in {self.worst!r}, and"
@@ -68,28 +68,27 @@ class Verification:
             )
 
 
-def verify(file: ModelFile, ours: list[Greedy], engine: Engine) -> Verification:
-    """Translate on their side what was translated on ours, and let both score ours."""
+def verify(file: ModelFile, ours: list[Greedy], exported: ExportedModel) -> Verification:
+    """Translate with the exported model, and score our translations with both."""
     lines, targets = [one.line for one in ours], [one.ids for one in ours]
-    theirs = engine.translate(lines, [one.limit for one in ours])
+    theirs = exported.translate(lines, [one.limit for one in ours])
     identical = sum(one.text == text for one, text in zip(ours, theirs, strict=True))
     model = file.build()
     largest = []
-    for line, target, found in zip(lines, targets, engine.log_p(lines, targets), strict=True):
+    for line, target, found in zip(lines, targets, exported.log_p(lines, targets), strict=True):
         wanted_T = _log_p(model, file.codec.encode_source(line), [*target, EOS])
+        # Token by token: sums over a sentence could hide differences that cancel.
         largest.append((wanted_T - torch.tensor(found)).abs().max())
-    # In torch, what is no number is more than any.
+    # In torch, max of NaN and numbers is NaN.
     difference, worst = torch.stack(largest).max(dim=0)
     return Verification(len(ours), identical, float(difference), lines[int(worst)])
 
 
 @torch.inference_mode()
 def _log_p(model: Transformer, source: list[int], target: list[int]) -> Tensor:
-    """Return the log-probability of each target token, given that it is not padding.
-
-    Padding is what no side may choose, and what the other side need not even know.
-    """
+    """Return the log-probability of each target token by teacher forcing."""
     target_BT = torch.tensor([target])
     logits_BTW: Tensor = model(torch.tensor([source]), target_BT)
+    # No search may choose padding, and other toolkits need not even have it.
     logits_BTW[..., PAD] = -torch.inf
     return logits_BTW.log_softmax(dim=-1).gather(2, target_BT[..., None]).flatten()

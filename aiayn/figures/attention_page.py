@@ -46,6 +46,7 @@ def draw_page(attention: SentenceAttention, *, title: str, chosen: dict[str, lis
 def _for_script(value: object) -> str:
     """Return JSON that cannot end the script element it stands in."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # U+2028 and U+2029 end a line in older JavaScript.
     for character in ("<", "\u2028", "\u2029"):
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

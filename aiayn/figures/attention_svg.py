@@ -68,6 +68,7 @@ class _Layout:
         across = max(len(panel.queries), len(panel.keys)) * PITCH
         self.width = 2 * MARGIN + max(across, cell_len(panel.title) * CELL)
         self.upper = TITLE + MARGIN + _label_height(panel.keys)
+        # Long sentences get more height, or their lines would be nearly horizontal.
         self.lower = self.upper + min(320, max(140, across * 0.35))
         self.foot = self.lower + _label_height(panel.queries) + MARGIN
         self.key_x = self._columns(panel.keys)
@@ -85,6 +86,7 @@ class _Layout:
         elements = [text(panel.title, class_="title", x=MARGIN, y=TITLE - 8)]
         if len(panel.rows) < len(panel.queries):
             elements += self._shades()
+        # Heads lie side by side, so that none hides another.
         shift = min(2.5, PITCH * SPREAD / len(panel.heads))
         for number, head in enumerate(panel.heads):
             aside = shift * (number - (len(panel.heads) - 1) / 2)
@@ -104,56 +106,37 @@ class _Layout:
     def _lines(self, weights_LM: NDArray[np.float32]) -> Iterator[str]:
         for row in self.panel.rows:
             for column in np.flatnonzero(weights_LM[row] >= LEAST):
-                yield element(
-                    "line",
-                    x1=self.query_x[row],
-                    y1=self.lower,
-                    x2=self.key_x[column],
-                    y2=self.upper,
-                    stroke_opacity=f"{weights_LM[row, column]:.2f}",
-                )
+                ends = {"x1": self.query_x[row], "y1": self.lower}
+                ends |= {"x2": self.key_x[column], "y2": self.upper}
+                yield element("line", **ends, stroke_opacity=f"{weights_LM[row, column]:.2f}")
 
     def _shades(self) -> Iterator[str]:
         """Yield stripes behind the keys, one per head, as strong as the chosen queries look."""
-        panel = self.panel
+        panel, height = self.panel, _label_height(self.panel.keys)
         stripe = PITCH / len(panel.heads)
-        height = _label_height(panel.keys)
         for number, head in enumerate(panel.heads):
             weights_M = panel.weights_HLM[number, panel.rows].max(axis=0)
             for column in np.flatnonzero(weights_M >= LEAST):
-                yield element(
-                    "rect",
-                    x=self.key_x[column] - PITCH / 2 + number * stripe,
-                    y=self.upper - height,
-                    width=stripe,
-                    height=height,
-                    fill=color(head),
-                    fill_opacity=f"{COVERED * weights_M[column]:.2f}",
-                )
+                x = self.key_x[column] - PITCH / 2 + number * stripe
+                place = {"x": x, "y": self.upper - height, "width": stripe, "height": height}
+                strength = f"{COVERED * weights_M[column]:.2f}"
+                yield element("rect", **place, fill=color(head), fill_opacity=strength)
 
     def _legend(self) -> Iterator[str]:
         """Yield the rows of the legend, each with as many heads as fit."""
-        names = {
-            h: f"head {h}" if isinstance(h, int) else f"{h} of the heads"
-            for h in self.panel.heads
-        }
-        step = 24 + CELL * max(map(len, names.values()))
+        heads = self.panel.heads
+        names = [f"head {h}" if isinstance(h, int) else f"{h} of the heads" for h in heads]
+        step = 24 + CELL * max(map(len, names))
         per_row = max(1, int((self.width - MARGIN) // step))
-        for row, start in enumerate(range(0, len(names), per_row), start=1):
-            y = self.foot + LEGEND * row
-            yield "".join(
-                element(
-                    "rect",
-                    x=MARGIN + step * column,
-                    y=y - 11,
-                    width=12,
-                    height=12,
-                    rx=2,
-                    fill=color(head),
-                )
-                + text(names[head], x=MARGIN + step * column + 16, y=y)
-                for column, head in enumerate(self.panel.heads[start : start + per_row])
-            )
+        for start in range(0, len(heads), per_row):
+            y = self.foot + LEGEND * (start // per_row + 1)
+            row = ""
+            for number in range(start, min(start + per_row, len(heads))):
+                x = MARGIN + step * (number - start)
+                box = {"x": x, "y": y - 11, "width": 12, "height": 12, "rx": 2}
+                row += element("rect", **box, fill=color(heads[number]))
+                row += text(names[number], x=x + 16, y=y)
+            yield row
 
 
 def _label(token: str, x: float, y: float, *, above: bool, faint: bool = False) -> str:

@@ -99,7 +99,7 @@ def _spell(pieces: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _continues_a_word(text: str) -> bool:
-    """Tell letters of scripts with spaces between words from punctuation and wide letters."""
+    """Return whether a text begins with a letter of a script that separates words by spaces."""
     return text[0].isalnum() and unicodedata.east_asian_width(text[0]) not in "WF"
 
 

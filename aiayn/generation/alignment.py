@@ -25,10 +25,10 @@ from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer
 
+# Source and target ids, each ending in EOS.
 Pair = tuple[list[int], list[int]]
-"""Source and target ids, each ending in EOS."""
+# (source word, target word) for each target word, counted from 0.
 Alignment = list[tuple[int, int]]
-"""(source word, target word) for each target word, counted from 0."""
 
 
 class AlignedPair(NamedTuple):
@@ -98,6 +98,7 @@ def align_words(codec: Codec, pair: Pair, weights_TS: NDArray[np.float32]) -> Al
     if not source_of or not target_of:
         return AlignedPair([], len(set(source_of)), len(set(target_of)))
     by_word = np.zeros((target_of[-1] + 1, source_of[-1] + 1))
+    # add.at, not +=: several subwords of a word add to the same cell.
     np.add.at(by_word, np.ix_(target_of, source_of), weights_TS[:, :-1])
     links = [(int(row.argmax()), word) for word, row in enumerate(by_word)]
     return AlignedPair(links, by_word.shape[1], by_word.shape[0])

@@ -3,9 +3,9 @@
 N layers; H heads; L, M query and memory length.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -18,18 +18,19 @@ from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.trees import clean, linearize, parse_tree
 from aiayn.errors import DataError, UsageError
+from aiayn.generation.alignment import keeping_weights
 from aiayn.generation.translator import Translation
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
 
+# The three uses of attention, section 3.2.3.
 ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
-"""The three uses of attention, section 3.2.3."""
+# The decoder reads padding before the first token; a reader would take that for an end.
 START = "<s>"
-"""The decoder reads padding before the first token; a reader would take that for an end."""
+# The head that stands for all heads.
 MEAN = "mean"
-"""The head that stands for all heads."""
+# Tokens of either side; the weights grow with the square.
 LONGEST = 1024
-"""Tokens of either side; the weights grow with the square."""
 
 T = TypeVar("T")
 Translate = Callable[[Iterable[str]], Iterable[Translation]]
@@ -67,20 +68,13 @@ class SentenceAttention:
         layers: Sequence[str] = (),
         heads: Sequence[str] = (),
     ) -> "SentenceAttention":
-        """Return a selection of kinds, layers and heads; none given, or `all`: all of them.
-
-        Args:
-            kinds: Of KINDS.
-            layers: Numbers.
-            heads: Numbers; or MEAN, which averages over all of them.
-        """
-        chosen_kinds = _choose("kind", kinds, list(self.maps))
+        """Return a selection; none given, or `all`: all of them. Heads may be MEAN alone."""
         chosen_layers = _choose("layer", layers, self.layers)
         chosen_heads = _choose_heads(heads, self.heads)
-        indices = [self.layers.index(layer) for layer in chosen_layers]
         maps = {}
-        for kind in chosen_kinds:
-            weights_NHLM = self.maps[kind].weights_NHLM[indices]
+        for kind in _choose("kind", kinds, list(self.maps)):
+            weights_NHLM = self.maps[kind].weights_NHLM
+            weights_NHLM = weights_NHLM[[self.layers.index(layer) for layer in chosen_layers]]
             if chosen_heads == [MEAN]:
                 weights_NHLM = weights_NHLM.mean(axis=1, keepdims=True)
             else:
@@ -124,11 +118,18 @@ def compute_attention(
     model: Transformer, codec: Codec, source: list[int], target: list[int]
 ) -> SentenceAttention:
     """Return the attention weights of all layers and heads for one pair of ids."""
-    with _recorded_weights(model) as recorded:
-        device = model.output.weight.device
+    uses = {
+        ENCODER: [layer.self_attention for layer in model.encoder],
+        DECODER: [layer.self_attention for layer in model.decoder],
+        CROSS: [layer.cross_attention for layer in model.decoder],
+    }
+    layers = cast(dict[str, list[MultiHeadAttention]], uses)
+    device = model.output.weight.device
+    with torch.inference_mode(), keeping_weights(list(chain(*layers.values()))):
         model.states(pad([source]).to(device), pad([target]).to(device))
-        weights = {kind: _stack(layers) for kind, layers in recorded.items()}
+        weights = {kind: _stack(kept) for kind, kept in layers.items()}
     read, written = codec.source.pieces(source), codec.target.pieces(target)
+    # The decoder's input is its output one position later.
     seen = [START, *written[:-1]]
     sides = {ENCODER: (read, read), DECODER: (written, seen), CROSS: (written, read)}
     return SentenceAttention(
@@ -138,25 +139,6 @@ def compute_attention(
         layers=_numbers(model.config.layers),
         heads=[*_numbers(model.config.heads)],
     )
-
-
-@contextmanager
-def _recorded_weights(model: Transformer) -> Iterator[dict[str, list[MultiHeadAttention]]]:
-    """Let attention record its weights within the block; yields the layers by kind."""
-    kept = {
-        ENCODER: [layer.self_attention for layer in model.encoder],
-        DECODER: [layer.self_attention for layer in model.decoder],
-        CROSS: [layer.cross_attention for layer in model.decoder],
-    }
-    layers = cast(list[MultiHeadAttention], [one for group in kept.values() for one in group])
-    before = [layer.keep_weights for layer in layers]
-    model.keep_attention_weights()
-    try:
-        with torch.inference_mode():
-            yield cast(dict[str, list[MultiHeadAttention]], kept)
-    finally:
-        for layer, was in zip(layers, before, strict=True):
-            layer.keep_weights, layer.weights_BHLM = was, None
 
 
 def _stack(layers: list[MultiHeadAttention]) -> NDArray[np.float32]:
@@ -199,7 +181,7 @@ def make_pair(
 
 def _check_length(model: Transformer, side: str, ids: list[int]) -> None:
     most = min(LONGEST, model.longest or LONGEST)
-    if len(ids) == 1:
+    if len(ids) == 1:  # the end of the sentence
         raise UsageError(f"the {side} is empty", fix="give a sentence in quotation marks")
     if len(ids) > most:
         raise UsageError(
@@ -210,6 +192,7 @@ def _check_length(model: Transformer, side: str, ids: list[int]) -> None:
 
 def _encode_given(codec: Codec, target: str) -> list[int]:
     """Return the ids of a target that the user gives; a parser's may be a tree in brackets."""
+    # Else it is in the symbols that the parser writes: `S NP NN /NP ...`.
     if codec.settings.task == "parsing" and target.startswith("("):
         tree = clean(parse_tree(target, "the target"))
         target = " ".join(linearize(tree)[1]) if tree else ""

@@ -16,8 +16,8 @@ from aiayn.kernels.layout import Layout
 from aiayn.model.layers import DecoderLayer, LayerCache
 from aiayn.model.transformer import Transformer, is_token
 
+# Steps after which the caches of the target are made larger.
 STEPS_OF_ROOM = 8
-"""Steps after which the caches of the target are made larger."""
 PADDED = Layout()
 
 
@@ -93,7 +93,7 @@ class CachedDecoder:
         self._set_biases(tokens_BJ.size(1))
         y_BJD = self.model.target_embedding(tokens_BJ)
         y_BJD = y_BJD + self.model.target_positions(self.length, self.length + 1)
-        self.length += 1
+        self.length += 1  # all hypotheses are at the same position
         for layer, *caches in zip(self.layers, self.targets, self.sources, strict=True):
             y_BJD = layer(y_BJD, None, PADDED, PADDED, LayerCache(*caches))
         return self.model.logits(y_BJD)
@@ -106,6 +106,7 @@ class CachedDecoder:
             self.columns_BJT = newest_J.expand(sentences, slots)[..., None]
             return
         if sentences < self.columns_BJT.size(0):
+            # Parents count through all rows of the step before, so they name its sentence.
             kept_B = parents_BJ[:, 0] // self.columns_BJT.size(1)
             self.source_bias = self.source_bias[kept_B]
             for cache in self.sources + self.targets:
@@ -121,6 +122,7 @@ class CachedDecoder:
         past_BN = self.columns_BJT.flatten(1)
         alive_BC = mark(past_BN, self.targets[0].used)
         most = int(alive_BC.sum(dim=1).max())
+        # Stable: what is alive moves to the front in its old order.
         columns_BC = alive_BC.int().argsort(dim=1, descending=True, stable=True)[:, :most]
         for cache in self.targets:
             cache.rearrange(columns_BC, room)
@@ -131,6 +133,7 @@ class CachedDecoder:
         """Show each hypothesis its own past, and the tokens of its source."""
         columns_BJT = self.columns_BJT
         if window := self.model.config.attention_window:
+            # Restricted self-attention sees the newest position and r // 2 before it.
             columns_BJT = columns_BJT[..., -(window // 2 + 1) :]
         past = mark(columns_BJT, self.targets[0].used + slots)[:, None]
         heads = self.model.config.heads

@@ -19,8 +19,8 @@ from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Output, Translation
 from aiayn.signals import RESUME, raise_on_signals, signals_ignored
 
+# How much work an interruption may cost at most, beyond the window that is translated.
 SECONDS_AT_RISK = 2.0
-"""How much work an interruption may cost at most, beyond the window that is translated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

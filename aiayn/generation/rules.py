@@ -34,6 +34,7 @@ class Rules:
         A forced token may always follow.
         """
         length = ids_BJT.shape[-1]
+        # Read before anything is forbidden: a forced token keeps its own logit.
         forced = {
             row: (prefix[length], logits_BJW[row, :, prefix[length]].clone())
             for row, prefix in enumerate(prefixes)

@@ -74,6 +74,7 @@ class SamplingState(SearchState):
         log_p_BJ = logits_BJW.gather(-1, tokens_BJ[..., None]).squeeze(-1) - normalizer_BJ
 
         before_BJT = rows.ids_BJT[:, slot_J]
+        # A sample that has ended draws on, but no longer counts.
         growing_BJ = ~(before_BJT == EOS).any(axis=-1)
         added_BJ = np.where(growing_BJ, log_p_BJ.cpu().numpy(), np.float32(0))
         rows.sums_BJ = rows.sums_BJ[:, slot_J] + added_BJ

@@ -14,8 +14,8 @@ from aiayn.data.codec import Codec
 from aiayn.data.plan import micro_batches
 from aiayn.model.transformer import Transformer
 
+# Target tokens whose logits exist at a time.
 TOKENS_AT_ONCE = 512
-"""Target tokens whose logits exist at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ W vocabulary.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from torch import Tensor
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.kernels.topk import largest_sums, logsumexp
 from aiayn.special_ids import EOS, PAD
+
+Length = TypeVar("Length", float, NDArray[np.float64])
 
 
 class Task(NamedTuple):
@@ -72,9 +74,10 @@ class Search(Protocol):
         """Return the hypotheses of each sentence, best first."""
 
 
-def length_penalty(length: int, alpha: float) -> float:
+def length_penalty(length: Length, alpha: float) -> Length:
     """lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts EOS."""
-    return float(((5 + length) / 6) ** alpha)
+    penalty: Length = ((5 + length) / 6) ** alpha
+    return penalty
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,6 +163,7 @@ class SearchState(ABC):
         parents_BJ = None
         while self.rows.sentence_B.size:
             logits_BJW = step(tokens_BJ, parents_BJ).float()
+            # Before the rules: log P is that of the model, whatever they forbid.
             normalizer_BJ = logsumexp(logits_BJW)
             prefixes = [self.tasks[sentence].prefix for sentence in self.rows.sentence_B]
             self.rules.apply(logits_BJW, self.rows.ids_BJT, prefixes)
@@ -220,6 +224,7 @@ class BeamState(SearchState):
             part.cpu().numpy()
             for part in largest_sums(logits_BJW, added_BJ, 2 * self.search.beam)
         )
+        # A place counts through the vocabulary of each slot in turn.
         slots_BC, tokens_BC = np.divmod(places_BC, logits_BJW.size(-1))
         ids_BCT = np.take_along_axis(rows.ids_BJT, slots_BC[..., None], axis=1)
         ids_BCT = np.concatenate([ids_BCT, tokens_BC[..., None]], axis=-1)
@@ -257,7 +262,10 @@ class BeamState(SearchState):
         """Return for each sentence whether no continuation can be wanted any more."""
         rows = self.rows
         to_beat_B = [self._score_to_beat(self.completed[i]) for i in rows.sentence_B]
-        bound_B = rows.sums_BJ[:, 0] / ((5 + rows.limit_B) / 6) ** self.search.alpha
+        # log P only falls, and no penalty is larger than that of the limit.
+        bound_B = rows.sums_BJ[:, 0] / length_penalty(
+            rows.limit_B.astype(np.float64), self.search.alpha
+        )
         return (rows.length >= rows.limit_B) | (bound_B <= np.array(to_beat_B))
 
     def _score_to_beat(self, completed: list[Hypothesis]) -> float:

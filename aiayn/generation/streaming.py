@@ -17,10 +17,10 @@ from aiayn.errors import DataError, UsageError
 if TYPE_CHECKING:
     from aiayn.generation.translator import Translation, Translator
 
+# Seconds without a new line, and since the first one, after which a live pipe gets answers.
 PAUSE, PATIENCE = 0.02, 0.25
-"""Seconds without a new line, and since the first one, after which a live pipe gets answers."""
+# What `--strict` does not accept.
 STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
-"""What `--strict` does not accept."""
 
 Item = TypeVar("Item")
 
@@ -69,6 +69,7 @@ def windows(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
                 if not isinstance(came, list):
                     break
                 window += came
+        # A window is yielded even if what ended it was an error: that comes next.
         yield window
         if not isinstance(came, list):
             break

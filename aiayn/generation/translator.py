@@ -23,8 +23,8 @@ from aiayn.generation.streaming import Line, windows
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS
 
+# Lines for each worker that are sorted by length together; at least twice as many.
 WINDOW = 512
-"""Lines for each worker that are sorted by length together; at least twice as many."""
 USUAL_BEAM = 4
 
 Report = Callable[[int], None]
@@ -98,6 +98,7 @@ class Translator:
             for line, of_line in zip(lines, sources, strict=True)
             for number, ids in enumerate(of_line)
         ]
+        # Segments of all lines are searched together, and handed out again line by line.
         found = iter(self._search_all(work, report))
         joined = [
             self._join(text, of_line, [next(found) for _ in of_line])
@@ -207,6 +208,7 @@ class Translator:
             self._processes.close()
 
     def _search_with_one_thread(self, work: list[Segment]) -> list[list[Hypothesis]]:
+        # Processes in parallel are faster than threads, whose products are too small.
         torch.set_num_threads(1)
         return self._search(work)
 
@@ -222,6 +224,7 @@ class Translator:
                 fix="pass a smaller --beam; or smaller --threads and --batch-tokens, for what"
                 " is searched beside it",
             )
+        # Batch-invariant: halves give what the whole would have.
         half = len(work) // 2
         return self._search(work[:half]) + self._search(work[half:])
 

@@ -23,8 +23,8 @@ from aiayn.kernels.linear import (
     uses_bfloat16,
 )
 
+# In float16 the gradient of a rare token would underflow; products are scaled up by this.
 HALF_SCALE = 1024.0
-"""In float16 the gradient of a rare token would underflow; products are scaled up by this."""
 
 
 def fused_linear_cross_entropy(

@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+# Values of the 16 random bits that decide on an element: P_drop is met to 1 in 131,072.
 LEVELS = 65_536
-"""Values of the 16 random bits that decide on an element: P_drop is met to 1 in 131,072."""
 
 
 def dropout(x: Tensor, rate: float, training: bool) -> Tensor:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from aiayn.kernels.autograd import apply
 
+# Products are fastest for round numbers of rows, and for numbers that they have seen.
 MULTIPLE = 32
-"""Products are fastest for round numbers of rows, and for numbers that they have seen."""
 
 
 @dataclass(frozen=True, slots=True)

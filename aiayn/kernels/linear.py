@@ -3,8 +3,8 @@
 N rows; I, O width of input and output.
 """
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import MutableMapping, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +15,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from aiayn.device import has_bfloat16
 from aiayn.kernels.autograd import apply, is_training_on_cpu
 
+# Whether oneDNN multiplies matrices that are not packed for it as fast as BLAS: on x86.
 ONEDNN_IS_FAST = torch._C._has_mkldnn and "AVX" in torch.backends.cpu.get_cpu_capability()
-"""Whether oneDNN multiplies matrices that are not packed for it as fast as BLAS: on x86."""
 
 
 class Linear(nn.Linear):
@@ -112,19 +112,18 @@ class _Linear(torch.autograd.Function):
         )
 
 
-_COPIES = WeakTensorKeyDictionary()
+_COPIES: MutableMapping[Tensor, tuple[list[int], Tensor]] = WeakTensorKeyDictionary()
 
 
 def bfloat16_copy(*weights: Tensor) -> Tensor:
     """Return matrices as one in bfloat16; it is made once an update, when they have changed."""
     versions = [weight._version for weight in weights]
-    known, copy = _COPIES.get(weights[0], (None, None))
-    if known != versions:
+    if weights[0] not in _COPIES or _COPIES[weights[0]][0] != versions:
         # A copy that validation makes must serve for training, too.
         with torch.no_grad(), torch.inference_mode(False):
             copy = torch.cat([weight.bfloat16() for weight in weights])
         _COPIES[weights[0]] = versions, copy
-    return cast(Tensor, copy)
+    return _COPIES[weights[0]][1]
 
 
 class _BFloat16Linear(torch.autograd.Function):

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from aiayn.kernels.linear import onednn_linear
 
+# The largest weight in 8 bits.
 LARGEST = 127
-"""The largest weight in 8 bits."""
+# Outputs from which on this engine is faster: 1.5 times with 256 rows and 8,000 outputs.
 WIDE, WIDE_ENGINE = 4096, "onednn"
-"""Outputs from which on this engine is faster: 1.5 times with 256 rows and 8,000 outputs."""
+# Older processors add products of 8 bits in 16; x has only 7 there, so that none overflows.
 REDUCE_RANGE = not torch.cpu._is_vnni_supported()
-"""Older processors add products of 8 bits in 16; x has only 7 there, so that none overflows."""
 
 
 class PackedLinear(nn.Module):

@@ -8,12 +8,12 @@ B sentences; J hypotheses of each; W vocabulary; C places looked for; M blocks; 
 import torch
 from torch import Tensor
 
+# Logits that are looked through together on a CPU: about what its cache holds.
 ELEMENTS_AT_ONCE = 1 << 19
-"""Logits that are looked through together on a CPU: about what its cache holds."""
+# Logits whose largest is found first: a block without a large one is not sorted.
 BLOCK = 64
-"""Logits whose largest is found first: a block without a large one is not sorted."""
+# Sums of exp that float32 holds without overflow or loss.
 SAFE = (1e-30, 1e30)
-"""Sums of exp that float32 holds without overflow or loss."""
 
 
 def logsumexp(logits_BJW: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from aiayn.kernels.attention import has_fused_attention, softmax, step_attention
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.linear import Linear, fused_linear
-from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_attention
+from aiayn.model.restricted import neighborhood, restricted_attention
 
 
 def attention(
@@ -34,6 +34,7 @@ def attention(
     """
     d_k = q_BHLK.size(-1)
     scores_BHLM = q_BHLK @ k_BHMK.mT / math.sqrt(d_k)
+    # exp(-inf) = 0: what a query may not look at has no weight.
     weights_BHLM = softmax(scores_BHLM.masked_fill(~allowed, -math.inf))
     return F.dropout(weights_BHLM, dropout) @ v_BHMV, weights_BHLM
 
@@ -99,9 +100,8 @@ class MultiHeadAttention(nn.Module):
     def _initialize(self) -> None:
         """Draw Glorot uniform weights and zero biases.
 
-        The paper is silent. Its code kept the projections that read one input in one variable
-        (Q, K, V in self-attention; K, V towards the encoder), so Glorot's fan-out is that of
-        all of them.
+        The paper is silent. Its code kept the projections that read one input in one variable,
+        so Glorot's fan-out is that of all of them.
         """
         fused = self.projections_of_memory
         for layer in (self.w_q, self.w_k, self.w_v, self.w_o):
@@ -130,6 +130,7 @@ class MultiHeadAttention(nn.Module):
             cache: Holds the keys and values of earlier positions, and gets those of this one.
         """
         if x is memory:
+            # Self-attention: one product makes queries, keys and values.
             q_BHLK, k_BHMK, v_BHMV = self.project(x, keys, self.w_q, self.w_k, self.w_v)
         else:
             (q_BHLK,) = self.project(x, queries, self.w_q)
@@ -160,7 +161,8 @@ class MultiHeadAttention(nn.Module):
     def _attend(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, keys: Layout) -> Tensor:
         """Return head_1, ..., head_h by equation 1, or by a kernel that equals it."""
         dropout = self.dropout if self.training else 0.0
-        if is_worth_blocks(q_BHLK.size(2), self.window) and not self.keep_weights:
+        is_long = self.window and q_BHLK.size(2) >= max(LONG, MANY * self.window)
+        if is_long and not self.keep_weights:
             return restricted_attention(
                 q_BHLK, k_BHMK, v_BHMV, keys, window=self.window, dropout=dropout
             )
@@ -169,6 +171,7 @@ class MultiHeadAttention(nn.Module):
             heads_BHLV, weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, mask, dropout)
             self.weights_BHLM = weights_BHLM if self.keep_weights else None
             return heads_BHLV
+        # torch's fused kernel never holds all (L, M) scores at once.
         allowed, causal = keys.allowed, keys.causal
         if self.window:
             allowed, causal = visible(q_BHLK, k_BHMK, keys, self.window), False

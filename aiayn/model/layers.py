@@ -122,14 +122,10 @@ class DecoderLayer(nn.Module):
         source: Layout,
         cache: LayerCache | None = None,
     ) -> Tensor:
-        """Apply the three sub-layers.
+        """Apply the three sub-layers to the target; with a cache, to its newest position.
 
-        Args:
-            y: The target so far; with a cache, its newest position.
-            memory: The encoder's output; None: the cache has what is needed of it.
-            target: The layout of y, which is causal.
-            source: The layout of the memory, whose padding is hidden.
-            cache: Keys and values that are known.
+        `target` is the layout of y, which is causal, and `source` that of the memory. The cache
+        holds what is needed of the memory, which then is None.
         """
         past, seen = (None, None) if cache is None else cache
         y = self.add_1(y, lambda y: self.self_attention(y, y, target, target, past))

@@ -19,6 +19,7 @@ class PositionEncoding(nn.Module):
 
 def sinusoids(length: int, d_model: int) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same): 3.5."""
+    # float64: in float32 the angle of a late position loses its last digits.
     pos = torch.arange(length, dtype=torch.float64)[:, None]
     two_i = torch.arange(0, d_model, 2, dtype=torch.float64)
     angle = pos / 10000 ** (two_i / d_model)

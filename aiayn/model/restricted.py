@@ -13,13 +13,8 @@ from torch import Tensor
 
 from aiayn.kernels.layout import Layout
 
-LONG = 256
-"""Positions from which on blocks are faster than a mask, if they are a few neighborhoods."""
-
-
-def is_worth_blocks(length: int, window: int) -> bool:
-    """Whether `restricted_attention` is faster than a mask of the neighborhoods."""
-    return window > 0 and length >= max(LONG, 4 * window)
+# Positions, and neighborhoods, from which on blocks are faster than a mask.
+LONG, MANY = 256, 4
 
 
 def neighborhood(
@@ -54,6 +49,7 @@ def restricted_attention(
     length, half, device = q_BHLK.size(2), window // 2, q_BHLK.device
     allowed, causal = keys.allowed, keys.causal
     starts = torch.arange(0, length, window, device=device)[:, None]
+    # Keys before the first and after the last position are clamped, and hidden below.
     i_CW = starts + torch.arange(window, device=device)
     j_CX = starts + torch.arange(-half, window + (0 if causal else half), device=device)
     inside_BCX = ((j_CX >= 0) & (j_CX < length)).expand(q_BHLK.size(0), -1, -1)

@@ -31,6 +31,7 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look up the vectors of ids."""
+        # Not padding_idx: padding is a row of the shared matrix, which the output trains.
         return F.embedding(ids, self.weight) * self.scale * (ids != PAD)[..., None]
 
 
@@ -44,6 +45,7 @@ class Transformer(nn.Module):
         super().__init__()
         c = self.config = config
         shared = target_vocabulary is None
+        # Every matrix is drawn before some are tied, so that a seed gives the same layers.
         target_vocabulary = target_vocabulary or source_vocabulary
         self.source_embedding = Embedding(source_vocabulary, c.d_model)
         self.target_embedding = Embedding(target_vocabulary, c.d_model)
@@ -137,12 +139,6 @@ class Transformer(nn.Module):
     def logits(self, states: Tensor) -> Tensor:
         """Return y E^T: no scale, and no bias unless the settings ask for one."""
         return cast(Tensor, self.output(states))
-
-    def keep_attention_weights(self, wanted: bool = True) -> None:
-        """Use the plain path of equation 1 everywhere; each layer keeps its weights."""
-        for module in self.modules():
-            if isinstance(module, MultiHeadAttention):
-                module.keep_weights = wanted
 
 
 def is_token(ids_BL: Tensor) -> Tensor:

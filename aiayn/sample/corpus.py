@@ -1,9 +1,7 @@
-"""An English-German corpus made by rule: no data set is needed to try, test or measure aiayn.
+"""An English-German corpus made by rule, to try, test and measure aiayn without a data set.
 
-The corpus is one endless stream of sentences, made in chunks that depend on nothing but the
-seed and their number, so any number of processes gives the same bytes. A checksum of the
-English text decides whether a sentence is for training, validation or test: no sentence is ever
-in two parts.
+It is one endless stream of sentences, in chunks that depend on the seed and their number alone:
+any number of processes makes the same. A checksum of its English gives each sentence its part.
 """
 
 import hashlib
@@ -14,7 +12,6 @@ from contextlib import ExitStack, closing
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import IO
 
 from aiayn import console
 from aiayn.data.atomic import TEMPORARY, write_whole
@@ -24,16 +21,13 @@ from aiayn.sample.grammar import Grammar
 
 PARTS = ("train", "valid", "test")
 LANGUAGES = ("en", "de")
-
 CHUNK_SENTENCES = 1024
+# One sentence in so many is for validation, and one for test.
 HELD_OUT_SHARE = 32
-"""One sentence in so many is for validation, and one for test."""
 PART_OF_REMAINDER = {0: "valid", 1: "test"}
-
 DEFAULT_HELD_OUT = 1000
-
+# Sentences that take longer to make than a process takes to start.
 WORTH_A_PROCESS = 100_000
-"""Sentences that take longer to make than a process takes to start."""
 
 Pair = tuple[str, str]
 
@@ -73,14 +67,9 @@ def write_sample(
 ) -> None:
     """Write train, valid and test in English and German: six files, all whole or none.
 
-    Args:
-        folder: Where to write; made if it does not exist.
-        pairs: Training pairs. More of them begin with the same ones.
-        seed: Another seed, another corpus; but each sentence stays in its part.
-        valid: Validation pairs, none twice; 1,000 if not given, but not more than `pairs`.
-        test: Test pairs, likewise.
-        workers: Processes; they do not change the result.
-        force: Whether to replace files that are there already.
+    More `pairs` begin with the same ones. Another `seed` is another corpus, but each sentence
+    stays in its part. Of `valid` and `test`, 1,000 are made if not given, but not more than
+    `pairs`; none of them comes twice. `workers` do not change the result.
     """
     held_out = min(DEFAULT_HELD_OUT, pairs)
     wanted = {
@@ -109,9 +98,7 @@ def _check(wanted: dict[str, int], folder: Path, paths: list[Path], *, force: bo
         if number < 1:
             raise UsageError(f"{number} {part} pairs are asked for", fix="ask for 1 or more")
     if folder.exists() and not folder.is_dir():
-        raise UsageError(
-            f"{folder} is a file, and a folder is wanted", fix="name another folder"
-        )
+        raise UsageError(f"{folder} is a file, not a folder", fix="name another folder")
     found = [path.name for path in paths if path.exists()]
     if found and not force:
         raise UsageError(
@@ -123,52 +110,33 @@ def _check(wanted: dict[str, int], folder: Path, paths: list[Path], *, force: bo
 def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -> None:
     candidates = max(wanted["train"], HELD_OUT_SHARE * max(wanted["valid"], wanted["test"]))
     workers = min(workers, 1 + candidates // WORTH_A_PROCESS)
+    left, seen = dict(wanted), set[str]()
     with ExitStack() as stack:
         # A stack is left from its top: train.en gets its name first, test.de last.
         files = [stack.enter_context(write_whole(path)) for path in reversed(paths)][::-1]
-        parts = {
-            part: _Part((files[2 * i], files[2 * i + 1]), wanted[part], held_out=i > 0)
-            for i, part in enumerate(PARTS)
-        }
         chunks = stack.enter_context(closing(_chunks(seed, workers)))
         advance = stack.enter_context(
             console.progress("sample", total=wanted["train"], unit="pairs")
         )
-        for chunk in chunks:
-            taken = {part: parts[part].take(pairs) for part, pairs in chunk.items()}
-            advance(taken["train"])
-            if all(part.written == part.wanted for part in parts.values()):
-                break
+        while any(left.values()):
+            chunk = next(chunks)
+            for number, part in enumerate(PARTS):
+                pairs = chunk[part] if part == "train" else _unseen(chunk[part], seen)
+                taken = list(islice(pairs, left[part]))
+                left[part] -= len(taken)
+                for side in range(2):
+                    text = "".join(f"{pair[side]}\n" for pair in taken)
+                    files[2 * number + side].write(text.encode())
+                if part == "train":
+                    advance(len(taken))
 
 
 def _chunks(seed: int, workers: int) -> Generator[dict[str, list[Pair]], None, None]:
     yield from map_in_order(partial(make_chunk, seed), count(), workers=workers)
 
 
-class _Part:
-    """A part of the corpus on its way to its two files."""
-
-    def __init__(
-        self, files: tuple[IO[bytes], IO[bytes]], wanted: int, *, held_out: bool
-    ) -> None:
-        self.files = files
-        self.wanted = wanted
-        self.written = 0
-        self.held_out = held_out
-        self.seen: set[str] = set()
-
-    def take(self, pairs: list[Pair]) -> int:
-        """Write what is still wanted of the pairs, and return how many that are."""
-        if self.held_out:
-            pairs = [pair for pair in pairs if self._is_new(pair)]
-        pairs = pairs[: self.wanted - self.written]
-        for side, file in enumerate(self.files):
-            file.write("".join(f"{pair[side]}\n" for pair in pairs).encode())
-        self.written += len(pairs)
-        return len(pairs)
-
-    def _is_new(self, pair: Pair) -> bool:
-        if not self.seen.isdisjoint(pair):
-            return False
-        self.seen.update(pair)
-        return True
+def _unseen(pairs: list[Pair], seen: set[str]) -> Iterator[Pair]:
+    for pair in pairs:
+        if seen.isdisjoint(pair):
+            seen.update(pair)
+            yield pair

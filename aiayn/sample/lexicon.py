@@ -1,24 +1,13 @@
-"""The words and patterns of lexicon.yaml as values, and what the grammar asks of them.
+"""The words and patterns of lexicon.yaml, whose head explains its columns, as values."""
 
-The head of that file explains its columns.
-"""
-
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
 import yaml
 
-from aiayn.sample.morphology import (
-    ACCUSATIVE,
-    DATIVE,
-    Cases,
-    EnglishVerb,
-    GermanVerb,
-    german_verb,
-    noun_cases,
-)
+from aiayn.sample.morphology import ACCUSATIVE, DATIVE, EnglishVerb, GermanVerb, noun_cases
 
 Tags = frozenset[str]
 
@@ -26,7 +15,7 @@ _DATA = yaml.safe_load(files(__package__).joinpath("lexicon.yaml").read_text("ut
 
 
 class Determiner(NamedTuple):
-    """A determiner; `weights` say how often it comes in the singular, the plural, with mass."""
+    """A determiner; the weights are those of the singular, the plural and mass nouns."""
 
     en: str
     de: str
@@ -35,20 +24,8 @@ class Determiner(NamedTuple):
     weights: str
 
 
-class Adjective(NamedTuple):
-    """An adjective with its degrees, if it has any; tags are those of its nouns."""
-
-    en: str
-    de: str
-    comparative_en: str
-    comparative_de: str
-    superlative_en: str
-    superlative_de: str
-    tags: Tags
-
-
 class Tense(NamedTuple):
-    """A tense or a modal: auxiliaries, the forms after them, and the adverbials beside them."""
+    """A tense or a modal: auxiliaries by person, the verb beside them, and adverbials."""
 
     name: str
     auxiliary_en: str
@@ -61,28 +38,23 @@ class Tense(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
-    """A noun: `en` by number, `de` by number and case."""
+    """A noun: English by number, German by number and case, prepositions if it is a place."""
 
-    en: tuple[str, str]
-    de: tuple[Cases, Cases]
+    en: list[str]
+    de: tuple[tuple[str, ...], tuple[str, ...]]
     gender: str
     tags: Tags
-    prepositions: tuple[str, ...]
-    """Of a place: at it in English; at it and to it in German."""
+    prepositions: list[str]
 
 
 class Argument(NamedTuple):
-    """What a verb needs: a noun phrase in a case, a place or a predicate, by its frame."""
+    """What a verb needs: a noun phrase in a case, a place or a pattern, by its frame."""
 
     frame: str
     en: str
     de: str
+    case: int
     tags: Tags
-
-    @property
-    def case(self) -> int:
-        """The German case of a noun phrase."""
-        return DATIVE if self.frame == "dat" else ACCUSATIVE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,39 +65,34 @@ class Verb:
     en: EnglishVerb
     de: GermanVerb
     subjects: Tags
-    arguments: tuple[Argument, ...] = ()
-    manners: tuple[str, ...] = ()
-    places: Tags = frozenset()
+    arguments: list[Argument]
+    manners: list[str]
+    places: Tags
 
-    def fits(self, time: str) -> bool:
-        """Tell whether a clause about that time can have this verb."""
-        if time == "past":
-            # `They read` might be lesen or lasen.
-            return self.en.past != self.en.base
-        return self.group != "state" or time in ("present", "event")
+    def fits(self, time: str, subject: Tags | None, gap: Tags | None) -> bool:
+        """Tell whether a clause about that time can have this verb, with what is given."""
+        # `They read` might be lesen or lasen.
+        if time == "past" and self.en.past == self.en.base:
+            return False
+        if self.group == "state" and time not in ("present", "past", "event"):
+            return False
+        if gap and (len(self.arguments) != 1 or gap.isdisjoint(self.arguments[0].tags)):
+            return False
+        return not self.subjects.isdisjoint(subject or (["person"] if gap else self.subjects))
 
 
 def _columns(line: str, number: int) -> list[str]:
-    """Return the columns of a line, a lone `_` and those left out as empty."""
-    columns = [column.strip() for column in line.split("|")]
-    return [*(column.strip("_") for column in columns), *[""] * (number - len(columns))]
-
-
-def _tags(words: str) -> Tags:
-    """Return tags and the wider ones that they belong to."""
-    own = set(words.split())
-    wider = (name for name, tags in _DATA["kinds"].items() if own & set(tags.split()))
-    return frozenset([*own, *wider])
+    columns = [column.strip().strip("_") for column in line.split("|")]
+    return columns + [""] * (number - len(columns))
 
 
 def _noun(kind: str, line: str) -> Noun:
     english, german, tags, prepositions = _columns(line, 4)
-    singular, plural = english.replace("_", " ").split(", ")
-    gender, *words = german.split()
-    forms = noun_cases(words[0], words[1], words[2])
-    return Noun(
-        (singular, plural), forms, gender, _tags(f"{kind} {tags}"), tuple(prepositions.split())
-    )
+    gender, *forms = german.split()
+    own = {kind, *tags.split()}
+    wider = [name for name, kinds in _DATA["kinds"].items() if own & set(kinds.split())]
+    all_tags = frozenset([*own, *wider])
+    return Noun(english.split(", "), noun_cases(*forms), gender, all_tags, prepositions.split())
 
 
 def _argument(text: str) -> Argument:
@@ -135,7 +102,7 @@ def _argument(text: str) -> Argument:
     if "/" in frame:
         en, de = frame.replace("_", " ").split("/")
         frame, *tags = tags
-    return Argument(frame, en, de, frozenset(tags))
+    return Argument(frame, en, de, DATIVE if frame == "dat" else ACCUSATIVE, frozenset(tags))
 
 
 def _verb(group: str, line: str) -> Verb:
@@ -143,94 +110,75 @@ def _verb(group: str, line: str) -> Verb:
     return Verb(
         group,
         EnglishVerb(*english.split(maxsplit=5)),
-        german_verb(german),
+        GermanVerb(*german.split()),
         frozenset(subjects.split()),
-        tuple(_argument(text) for text in arguments.split(" + ") if text),
-        tuple(manners.split()),
+        [_argument(text) for text in arguments.split(" + ") if text],
+        manners.split(),
         frozenset(places.split()),
     )
 
 
-def _passive(verb: Verb) -> Verb:
+def _passive(verb: Verb, arguments: list[Argument]) -> Verb:
     """Return what is done to the object of a verb: be and werden with its participle."""
     be = VERBS["be"][0].en._replace(particle=f"{verb.en.participle} {verb.en.particle}".strip())
-    participle = verb.de.participle
     # Like a separable prefix, the participle ends a main clause and leads a verb at the end.
-    werden = german_verb("werden werde wird wurde +worden")._replace(
-        prefix=f"{participle} ", participle=f"{participle} worden"
-    )
-    return Verb("passive", be, werden, verb.arguments[0].tags)
+    end = f"{verb.de.participle} "
+    werden = GermanVerb("werden", "werde", "wird", "wurde", f"{end}worden", "sein", end)
+    return Verb("passive", be, werden, verb.arguments[0].tags, arguments, [], frozenset())
 
 
-def _patterns(lines: list[str]) -> tuple[tuple[str, str], ...]:
-    """Return English and German patterns, as often as the number before them says."""
-    rows = [[column.strip() for column in line.split("|")] for line in lines]
-    return tuple(
-        (english, german)
-        for *weight, english, german in rows
-        for _ in range(int(weight[0]) if weight else 1)
-    )
+def _pattern(line: str) -> list[tuple[str, str]]:
+    """Return an English and a German pattern, as often as the number before them says."""
+    *weight, english, german = (column.strip() for column in line.split("|"))
+    return [(english, german)] * int(weight[0] if weight else 1)
 
 
 DETERMINERS = [Determiner(*_columns(line, 5)) for line in _DATA["determiners"]]
-ADJECTIVES = [
-    Adjective(*columns[:6], frozenset(columns[6].split()))
-    for columns in (_columns(line, 7) for line in _DATA["adjectives"])
-]
-TENSES = {line.split(" ")[0]: Tense(*_columns(line, 7)) for line in _DATA["tenses"]}
+ADJECTIVES = [_columns(line, 5) for line in _DATA["adjectives"]]
+PRONOUNS = [_columns(line, 6) for line in _DATA["pronouns"]]
+TENSES = {line.split()[0]: Tense(*_columns(line, 7)) for line in _DATA["tenses"]}
 NOUNS = [_noun(kind, line) for kind, lines in _DATA["nouns"].items() for line in lines]
-VERBS = {
-    group: tuple(_verb(group, line) for line in lines)
-    for group, lines in _DATA["verbs"].items()
+VERBS = {name: [_verb(name, line) for line in lines] for name, lines in _DATA["verbs"].items()}
+_BY = _argument("by/von dat person")
+VERBS["passive"] = [_passive(verb, by) for verb in VERBS["act"] for by in ([], [_BY])]
+TIMES = {name: words.split() for name, words in _DATA["times"].items()}
+MIXES: dict[str, list[str]] = {name: words.split() for name, words in _DATA["mixes"].items()}
+PATTERNS = {
+    name: [pair for line in lines for pair in _pattern(line)]
+    for name, lines in _DATA["patterns"].items()
 }
-_DONE = tuple(_passive(verb) for verb in VERBS["act"])
-VERBS["passive"] = (
-    *_DONE,
-    *(replace(verb, arguments=(_argument("by/von dat person"),)) for verb in _DONE),
-)
-PRONOUNS = [_columns(line, 4) for line in _DATA["pronouns"]]
-TIMES = {name: tuple(words.split()) for name, words in _DATA["times"].items()}
-MIXES = {name: tuple(words.split()) for name, words in _DATA["mixes"].items()}
-PATTERNS = {name: _patterns(lines) for name, lines in _DATA["patterns"].items()}
 
 
 @cache
-def nouns_with(tags: Tags) -> tuple[Noun, ...]:
+def nouns_with(tags: Tags) -> list[Noun]:
     """Return the nouns that have any of the tags."""
-    return tuple(noun for noun in NOUNS if not noun.tags.isdisjoint(tags))
+    return [noun for noun in NOUNS if not noun.tags.isdisjoint(tags)]
 
 
 @cache
-def adjectives_for(tags: Tags) -> tuple[Adjective, ...]:
-    """Return the adjectives of nouns that have the tags."""
-    return tuple(word for word in ADJECTIVES if not word.tags.isdisjoint(tags))
+def adjectives_for(tags: Tags, kind: str) -> list[tuple[str, str]]:
+    """Return adjectives of that kind: attribute, predicate or comparative."""
+    return [
+        (more_en, more_de) if kind == "comparative" else (en, de)
+        for en, de, more_en, more_de, nouns in ADJECTIVES
+        if not tags.isdisjoint(nouns.split())
+        and (more_en or kind != "comparative")
+        # `It was cold` is about the weather, so it is about nothing else.
+        and (kind == "attribute" or ("weather" in nouns) == ("weather" in tags))
+    ]
 
 
 @cache
-def verbs_taking(tags: Tags, time: str) -> tuple[Verb, ...]:
-    """Return what a person can do about something that has the tags."""
-    return tuple(
-        verb
-        for group in ("act", "do", "chance", "state", "relate")
-        for verb in VERBS[group]
-        if [a.frame in ("acc", "dat") and not a.tags.isdisjoint(tags) for a in verb.arguments]
-        == [True]
-        and "person" in verb.subjects
-        and verb.fits(time)
-    )
-
-
-@cache
-def determiners_for(noun: Noun, role: str) -> tuple[tuple[Determiner, bool], ...]:
+def determiners_for(noun: Noun, role: str) -> list[tuple[Determiner, bool]]:
     """Return determiners, and whether the noun is plural, as often as they are to come."""
-    counts = [form[0] != "." for form in noun.de]
-    family, owned = "family" in noun.tags, "owned" in noun.tags
+    (singular, *_), (plural, *_) = noun.de
     chosen = []
     for word in DETERMINERS:
-        possessive = "possessive" in word.roles
-        if role not in word.roles.split() or (not owned if possessive else family):
-            continue
-        singular, plural, mass = map(int, word.weights.split())
-        singular = (singular if counts[1] else mass) if counts[0] else 0
-        chosen += [(word, False)] * singular + [(word, True)] * (plural if counts[1] else 0)
-    return tuple(chosen)
+        # Relatives are always somebody's; kings and airports never are.
+        fits = "owned" in noun.tags if "possessive" in word.roles else "family" not in noun.tags
+        fits = fits and ("name" in noun.tags) == ("name" in word.roles)
+        if fits and role in word.roles.split():
+            one, many, mass = map(int, word.weights.split())
+            one = 0 if singular == "." else mass if plural == "." else one
+            chosen += [(word, False)] * one + [(word, True)] * (many if plural != "." else 0)
+    return chosen

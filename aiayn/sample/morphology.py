@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 CASES = NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
 CASE_NAMES = ("nom", "acc", "dat", "gen")
+# A gender of its own: the German plural does not tell the others apart.
 PLURAL = "p"
-"""A gender of its own: the German plural does not tell the others apart."""
 
+# The four forms of a word or a phrase, by case.
 Cases = tuple[str, ...]
-"""The four forms of a word or a phrase, by case."""
 
 STRONG = {
     "m": ("er", "en", "em", "es"),
@@ -25,8 +25,8 @@ ARTICLE = {
     PLURAL: ("die", "die", "den", "der"),
 }
 RELATIVE = ARTICLE | {PLURAL: ("die", "die", "denen", "der")}
+# Where `ein` and the possessives have no ending, so that the adjective shows the gender.
 WITHOUT_ENDING = (("m", NOMINATIVE), ("n", NOMINATIVE), ("n", ACCUSATIVE))
-"""Where `ein` and the possessives have no ending, so that the adjective shows the gender."""
 
 
 @cache
@@ -44,9 +44,8 @@ def attributive(adjective: str, declension: str, gender: str, case: int) -> str:
     """Return a German adjective as it stands between a determiner and a noun."""
     # müde, dunkel and teuer lose an e before any ending.
     stem = re.sub(r"e$|e(?=l$)|(?<=u)e(?=r$)", "", adjective)
-    if declension in ("viel", "zwei") or (
-        declension == "ein" and (gender, case) in WITHOUT_ENDING
-    ):
+    bare = declension == "ein" and (gender, case) in WITHOUT_ENDING
+    if bare or declension in ("viel", "zwei"):
         of = case == GENITIVE and gender in "mn"
         return f"{stem}en" if of else stem + STRONG[gender][case]
     weak = case == NOMINATIVE or (case == ACCUSATIVE and gender in "fn")
@@ -54,17 +53,13 @@ def attributive(adjective: str, declension: str, gender: str, case: int) -> str:
 
 
 def noun_cases(singular: str, ending: str, plural: str) -> tuple[Cases, Cases]:
-    """Return the cases of a German noun in the singular and in the plural.
+    """Return the cases of a German noun, singular and plural.
 
-    Args:
-        singular: The nominative, or `.` if there is only a plural.
-        ending: That of the genitive, `-es`; that of all cases but the nominative, `=en`; or `-`.
-        plural: The nominative, or `.` if there is only a singular.
+    Its ending is that of the genitive, `-es`, or of all cases but the nominative, `=en`.
     """
     oblique = singular + ending[1:] if ending[0] == "=" else singular
     dative = plural if plural.endswith(("n", "s")) else f"{plural}n"
-    of = singular + ending[1:]
-    return (singular, oblique, oblique, of), (plural, plural, dative, plural)
+    return (singular, oblique, oblique, singular + ending[1:]), (plural, plural, dative, plural)
 
 
 class EnglishVerb(NamedTuple):
@@ -87,44 +82,25 @@ class EnglishVerb(NamedTuple):
 
 
 class GermanVerb(NamedTuple):
-    """The forms of a German verb; its prefix, if it has one, separates."""
+    """A German verb; its auxiliary is haben or sein, or sich if it is reflexive, with haben."""
 
     infinitive: str
     first: str
     third: str
     past: str
     participle: str
+    auxiliary: str
     prefix: str = ""
-    with_sein: bool = False
-    reflexive: bool = False
 
     def finite(self, past: bool, person: int) -> str:
         """Return the form for ich (0), a singular (1) or a plural (2)."""
+        if person < 2:
+            return self.past if past else (self.first, self.third)[person]
         if past:
-            plural = f"{self.past}n" if self.past.endswith("e") else f"{self.past}en"
-        else:
-            plural = "sind" if self.infinitive == "sein" else self.infinitive
-        return (
-            plural if person == 2 else self.past if past else (self.first, self.third)[person]
-        )
+            return f"{self.past}n" if self.past.endswith("e") else f"{self.past}en"
+        return "sind" if self.infinitive == "sein" else self.infinitive
 
     @property
     def zu(self) -> str:
         """The infinitive with zu, which goes inside a separable verb: anzurufen."""
         return f"{self.prefix}zu{self.infinitive}" if self.prefix else f"zu {self.infinitive}"
-
-
-def german_verb(column: str) -> GermanVerb:
-    """Read `sich an~sehen sehe sieht sah angesehen`; `+angekommen` takes sein, not haben."""
-    whole, first, third, past, participle = column.removeprefix("sich ").split()
-    prefix, _, infinitive = whole.rpartition("~")
-    return GermanVerb(
-        infinitive,
-        first,
-        third,
-        past,
-        participle.removeprefix("+"),
-        prefix,
-        with_sein=participle.startswith("+"),
-        reflexive=column.startswith("sich "),
-    )

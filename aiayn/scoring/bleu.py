@@ -52,10 +52,9 @@ def score_text(
     Args:
         hypotheses: One detokenized line for each sentence.
         references: Streams of reference lines, each as long as the hypotheses.
-        metrics: What to compute, in this order.
+        metrics: Names of metrics, in the order of the scores.
         test_set: sacreBLEU's name of the test set, for the signature.
-        languages: The pair, such as `en-de`; Chinese, Japanese and Korean targets get
-            sacreBLEU's own tokenizers.
+        languages: The pair, such as `en-de`; Chinese, Japanese and Korean have tokenizers.
         intervals: Whether to add a mean and its 95% interval by bootstrap resampling.
     """
     scores = []

@@ -87,6 +87,7 @@ def _compare(gold: EvalbTree, test: EvalbTree, parameters: EvalbParameters) -> B
     skipped = not test.leaves
     problems = [*gold.problems, *test.problems]
     if not skipped:
+        # EVALB restores quotes only where the numbers of words differ.
         if len(gold.leaves) != len(test.leaves):
             restore_quotes(gold, test, parameters)
         problems += _unequal_words(gold, test, parameters)
@@ -122,10 +123,10 @@ def _unequal_words(gold: EvalbTree, test: EvalbTree, parameters: EvalbParameters
     return []
 
 
-def _counted(reading: EvalbTree, parameters: EvalbParameters) -> list[tuple[Span, str]]:
+def _counted(tree: EvalbTree, parameters: EvalbParameters) -> list[tuple[Span, str]]:
     """Return the spans and bare labels of the brackets that count, in order of opening."""
     counted = []
-    for bracket in reading.brackets:
+    for bracket in tree.brackets:
         # Function tags and indices are not compared: `NP-SBJ-1` and `NP=2` are NP.
         label = bracket.label.partition("-")[0].partition("=")[0]
         if bracket.start < bracket.end and not parameters.deletes_label(label):
@@ -137,6 +138,7 @@ def _matches(
     gold: list[tuple[Span, str]], test: list[tuple[Span, str]], parameters: EvalbParameters
 ) -> int:
     """Count the gold brackets that have one of the same span and label, each used once."""
+    # Not a Counter of labels: that ADVP equals PRT does not make equality transitive.
     free: dict[Span, list[str]] = {}
     for span, label in test:
         free.setdefault(span, []).append(label)
@@ -171,6 +173,7 @@ def _figures(sentences: list[BracketCounts]) -> dict[str, float]:
     strict_precision = _percent(matched, sum(s.test for s in sentences))
     crossing = [s.crossing for s in valid]
     return {
+        # In the order of JSON and of the printed detail; F1 has the others as its parts.
         "F1": _harmonic_mean(precision, recall),
         "LR": recall,
         "LP": precision,

@@ -36,11 +36,11 @@ class EvalbParameters:
 
     def same_label(self, one: str, other: str) -> bool:
         """Return whether two labels count as the same."""
-        return one == other or _equated(one, other, self.equal_labels)
+        return one == other or bool({(one, other), (other, one)} & self.equal_labels)
 
     def same_word(self, one: str, other: str) -> bool:
         """Return whether two words count as the same."""
-        return one == other or _equated(one, other, self.equal_words)
+        return one == other or bool({(one, other), (other, one)} & self.equal_words)
 
     def deletes_label(self, label: str) -> bool:
         """Return whether a node with this label, or one equal to it, is deleted."""
@@ -49,10 +49,6 @@ class EvalbParameters:
     def deletes_leaf(self, label: str, word: str) -> bool:
         """Return whether a preterminal is deleted, by its own label or its word."""
         return label in self.deleted_labels or word in self.deleted_words
-
-
-def _equated(one: str, other: str, pairs: Pairs) -> bool:
-    return (one, other) in pairs or (other, one) in pairs
 
 
 COLLINS = EvalbParameters(
@@ -73,6 +69,7 @@ def read_parameters(lines: Iterable[str], name: str) -> EvalbParameters:
         if not line.strip() or line.startswith("#"):
             continue
         keyword, *values = line.split()
+        # DEBUG and MAX_ERROR are read and ignored: messages are short, and no error is fatal.
         if keyword in FLAGS and len(values) == 1 and values[0].isdecimal():
             flags[keyword] = int(values[0])
         elif keyword in LISTS and len(values) == 1:

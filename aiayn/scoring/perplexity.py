@@ -15,10 +15,12 @@ def score_perplexity(log_p: Sequence[Sequence[float]], targets: Sequence[str]) -
     """
     total = math.fsum(value for sentence in log_p for value in sentence)
     subwords = sum(len(sentence) for sentence in log_p)
+    # The end of a sentence counts as a word, as it does among the subwords.
     words = sum(len(target.split()) + 1 for target in targets)
     return [
         Score(
             name=name,
+            # e^710 is more than a float holds.
             value=math.exp(min(-total / max(count, 1), 700)),
             signature=f"unit:{unit}|ends:counted",
             detail=f"log P {total:.2f} over {count:,} {unit}s",

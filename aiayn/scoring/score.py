@@ -93,6 +93,7 @@ class Band:
 
 def parse_band(text: str) -> Band:
     """Read a band such as `27.3+-0.5`, `27.3+/-0.5`, or one with the plus-minus sign."""
+    # Not float(), which reads nan, inf and 1_000.
     number = r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*"
     found = re.fullmatch(number + r"(?:\xb1|\+/?-)" + number, text)
     if found is None:

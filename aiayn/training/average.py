@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from aiayn import console
-from aiayn.checkpoint import ModelFile, list_steps, load_model
+from aiayn.checkpoint import ModelFile, load_model
 from aiayn.errors import DataError, UsageError
-from aiayn.training.run import RunFolder
+from aiayn.run_folder import RunFolder, list_steps
 
 
 def last_checkpoints(run: Path, count: int) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import torch
 
+from aiayn.checkpoint import SkipInit
 from aiayn.config import ModelConfig
 from aiayn.model.transformer import Transformer
 
@@ -55,5 +56,5 @@ def parameters_of(
     config: ModelConfig, source_vocabulary: int, target_vocabulary: int | None = None
 ) -> dict[str, int]:
     """Count the parameters of a model without allocating it."""
-    with torch.device("meta"):
+    with torch.device("meta"), SkipInit():
         return count_parameters(Transformer(config, source_vocabulary, target_vocabulary))

@@ -1,8 +1,6 @@
-"""What training changes and a checkpoint holds: loading it and going on is the same run."""
+"""What training changes and a checkpoint holds, so that resuming is the same run."""
 
-import math
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,52 +8,31 @@ import torch
 from aiayn.checkpoint import ModelFile, build_model
 from aiayn.config import Config, OptimConfig
 from aiayn.data.codec import Codec
-from aiayn.errors import DataError
 from aiayn.model.transformer import Transformer
+from aiayn.run_folder import Progress
 from aiayn.training.gradients import Gradients
 
 
 @dataclass(slots=True)
-class Place:
-    """How far the run is. Dropout and order need no more: their seeds follow from it."""
-
-    step: int = 0
-    epoch: int = 0
-    update: int = 0
-    """The next update of the epoch."""
-    source_tokens: int = 0
-    target_tokens: int = 0
-    seconds: float = 0.0
-    """Time spent training, over all sittings."""
-    best: float | None = None
-    """The best validation score so far; higher is better."""
-    best_loss: float = math.inf
-    """The validation loss that goes with it, which decides among equal scores."""
-    best_step: int = 0
-    stale: int = 0
-    """Validations since the best one."""
-
-
-@dataclass(slots=True)
 class TrainState:
-    """The network, the optimiser, and the place in the run."""
+    """The model, the optimizer, and the progress of the run."""
 
     config: Config
     codec: Codec
     model: Transformer
-    optimizer: torch.optim.Adam
+    optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     gradients: Gradients
-    place: Place = field(default_factory=Place)
+    progress: Progress = field(default_factory=Progress)
     too_large: int = 0
-    """Padded tokens for which memory ran out in this sitting; 0: it never did."""
+    """Padded tokens for which memory ran out in this session; 0: it never did."""
 
-    def to_file(self, *, whole: bool) -> ModelFile:
-        """Return a model file; a whole one holds all that continuing needs."""
+    def to_file(self, *, resumable: bool) -> ModelFile:
+        """Return a model file; a resumable one holds the state of training, too."""
         training: dict[str, Any] = {}
-        if whole:
+        if resumable:
             training = {
-                "place": asdict(self.place),
+                "place": asdict(self.progress),
                 "optimizer": self.optimizer.state_dict(),
                 "scaler": self.scaler.state_dict(),
             }
@@ -63,29 +40,16 @@ class TrainState:
             config=self.config,
             codec=self.codec,
             weights=self.model.state_dict(),
-            step=self.place.step,
+            step=self.progress.step,
             training=training,
         )
 
     def restore(self, file: ModelFile) -> None:
-        """Take everything over from a file that `to_file` made whole."""
+        """Load everything from a resumable file."""
         self.model.load_state_dict(file.weights)
         self.optimizer.load_state_dict(file.training["optimizer"])
         self.scaler.load_state_dict(file.training["scaler"])
-        self.place = Place(**file.training["place"])
-
-
-def require_whole(file: ModelFile, path: Path) -> None:
-    """Refuse a checkpoint that does not hold what `restore` needs."""
-    try:
-        place, _, _ = (file.training[name] for name in ("place", "optimizer", "scaler"))
-        Place(**place)
-    except (KeyError, TypeError):
-        raise DataError(
-            f"{path} holds weights, and not all that going on with a run needs",
-            fix="put back the run's own last.pt or previous.pt; --init-from MODEL begins"
-            " another run with the weights of a model",
-        ) from None
+        self.progress = Progress.of(file)
 
 
 def fresh_state(
@@ -110,12 +74,12 @@ def fresh_state(
 
 
 def compile_layers(model: Transformer) -> None:
-    """Compile the layers, not the whole: 2 graphs in place of 2 N, and lengths stay free."""
+    """Compile layer by layer: 2 graphs in place of 2 N, and sequence lengths stay dynamic."""
     for layer in (*model.encoder, *model.decoder):
         layer.compile(dynamic=True)
 
 
-def build_optimizer(model: Transformer, optim: OptimConfig) -> torch.optim.Adam:
+def build_optimizer(model: Transformer, optim: OptimConfig) -> torch.optim.Optimizer:
     """Return Adam as in section 5.3; the learning rate is set before each step."""
     betas = (optim.beta1, optim.beta2)
     return torch.optim.Adam(

@@ -11,7 +11,7 @@ from aiayn.data.batch import Batch
 from aiayn.device import autocast, if_it_fits, seed_dropout, sum_type
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
-from aiayn.training.feed import Update
+from aiayn.training.loader import Update
 from aiayn.training.loss import batch_loss
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import TrainState
@@ -39,6 +39,7 @@ def run_update(
     # Dividing by a tensor: reading the scale as a number would wait for the device.
     norm /= state.scaler.scale(torch.ones_like(norm))
     take_step(state)
+    # One tensor, read when a line is logged: a copy per number would wait for the device.
     return torch.cat([losses, norm[None]])
 
 
@@ -56,7 +57,7 @@ def accumulate_gradients(
         fitting = [
             part for each in micro_batches for part in split_to_fit(each, state.too_large)
         ]
-        state.gradients.clear()
+        state.gradients.clear()  # a failed attempt may have left a part of its gradient
         losses = torch.zeros(2, dtype=sum_type(device), device=device)
         for micro_batch in fitting:
             loss = if_it_fits(partial(backward, state, micro_batch, dtype), device)
@@ -72,7 +73,8 @@ def accumulate_gradients(
 def backward(state: TrainState, micro_batch: MicroBatch, dtype: torch.dtype) -> Tensor:
     """Add the gradient of one micro-batch and return its two losses."""
     device, config = state.gradients.device, state.config
-    seed_dropout(device, dropout_seed(config.train.seed, state.place.step, micro_batch.name))
+    # Seeded by its place in the run, not by what ran before: resuming draws the same.
+    seed_dropout(device, dropout_seed(config.train.seed, state.progress.step, micro_batch.name))
     with autocast(device, dtype):
         loss = batch_loss(state.model, micro_batch.batch, config.optim.smoothing)
     torch.autograd.backward(state.scaler.scale(loss.smoothed))
@@ -81,7 +83,7 @@ def backward(state: TrainState, micro_batch: MicroBatch, dtype: torch.dtype) -> 
 
 def take_step(state: TrainState) -> None:
     """Move the weights along the gradient, with the learning rate of this step."""
-    state.place.step += 1
+    state.progress.step += 1
     for group in state.optimizer.param_groups:
         group["lr"] = current_rate(state)
     if state.scaler.is_enabled():
@@ -95,7 +97,7 @@ def current_rate(state: TrainState) -> float:
     """Return the learning rate of the step that the state is at."""
     optim, d_model = state.config.optim, state.config.model.d_model
     return learning_rate(
-        state.place.step, d_model=d_model, warmup=optim.warmup, factor=optim.factor
+        state.progress.step, d_model=d_model, warmup=optim.warmup, factor=optim.factor
     )
 
 

@@ -36,8 +36,8 @@ from aiayn.device import peak_memory, prepare_device
 from aiayn.distributed import ProcessGroup, join_process_group
 from aiayn.model.transformer import Transformer, shift_right
 from aiayn.training.cost import training_flops
-from aiayn.training.feed import Update, prepared_ahead, updates_from
 from aiayn.training.gradients import Gradients
+from aiayn.training.loader import Update, prefetched, updates_from
 from aiayn.training.state import TrainState, build_optimizer
 from aiayn.training.update import run_update
 
@@ -248,7 +248,7 @@ def bench_feed(a: argparse.Namespace) -> None:
         opened = DataFolder.open(Path(data))
         config = config_of(a)
         step = our_side(config, len(opened.codec.source))
-        updates = prepared_ahead(
+        updates = prefetched(
             updates_from(opened.corpus("train"), config.batch, ALONE, seed=1, epoch=0, number=0)
         )
         step(next(updates))

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Figures 3 to 5: where the heads of the encoder's layer 5 look, as pages and as pictures.
+# Figures 3 to 5: what the heads of the encoder's layer 5 attend to, as pages and as figures.
 #
 #     recipes/figures_attention/run.sh
 #
 # The model is MODEL=, a run folder or a model file, with English on its source side; else the base
 # model of table 2, in WMT14=FOLDER. PAIR4= and PAIR5= are the two heads of figures 4 and 5: look
 # at heads.html and choose. SCALE=rehearsal takes a small model; --dry-run only prints the steps.
-# Prints the names of the pictures; a page of the same name lies beside each.
+# Prints the names of the figures; a page of the same name is beside each.
 # shellcheck source=recipes/steps.sh
 . "$(dirname "$0")/../steps.sh"
 PAIR4=${PAIR4:-5,6}

@@ -3,9 +3,9 @@
 #
 #     MULTI30K=FOLDER recipes/multi30k/run.sh [reference|best|all]         default: all
 #
-# FOLDER holds train, val and test_2016_flickr, each as .en and .de, one sentence a line.
-# reference: the settings that fairseq was measured with, each epoch scored. best: the best that we
-# know. SCALE=rehearsal runs the same steps in a minute on a CPU; --dry-run only prints them.
+# FOLDER holds train, val and test_2016_flickr, each as .en and .de, one sentence per line.
+# reference: the settings that fairseq was measured with, each epoch scored. best: the best settings
+# known. SCALE=rehearsal runs the same steps in a minute on a CPU; --dry-run only prints them.
 # shellcheck source=recipes/steps.sh
 . "$(dirname "$0")/../steps.sh"
 # shellcheck disable=SC2034  # for the plan
@@ -27,7 +27,7 @@ else
     MULTI30K=${MULTI30K:-MULTI30K}
     train=$MULTI30K/train valid=$MULTI30K/val test=$MULTI30K/test_2016_flickr
     for file in {"$train","$valid","$test"}.{en,de}; do
-        [ -n "$DRY_RUN" ] || [ -e "$file" ] || fail 3 "$file does not exist (MULTI30K=FOLDER tells where)" \
+        [ -n "$DRY_RUN" ] || [ -e "$file" ] || fail 3 "$file does not exist (MULTI30K=FOLDER sets the folder)" \
             "get data/task1/raw of https://github.com/multi30k/dataset, unpack it, and run MULTI30K=FOLDER $0"
     done
 fi

@@ -1,4 +1,4 @@
-"""The reference run beside its peer, after each epoch, as Markdown.
+"""The reference run compared with its peer after each epoch, as Markdown.
 
 table.py expected.yaml RUN UPDATE... [--scale rehearsal]
 """
@@ -21,7 +21,7 @@ COLUMNS = {
 
 
 def measured(run: Path, update: int) -> dict[str, float]:
-    """Return what the checkpoint after this update reached."""
+    """Return perplexity and BLEU of the checkpoint after this update."""
     lines = (run / "metrics.jsonl").read_text().splitlines()
     found = {row["step"]: row["valid"] for row in map(json.loads, lines) if "valid" in row}
     scores = {name: read_score(run / f"{name}-{update}.json") for name in ("beam", "greedy")}

@@ -1,4 +1,4 @@
-"""What can be counted of table 1: operations that wait for one another, and paths of a signal.
+"""The counted columns of table 1: sequential operations, and path lengths of a signal.
 
 Both are read off the graph that autograd records, at a width of a few numbers.
 """
@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from aiayn.kernels.layout import Layout
 from aiayn.model.attention import attention
-from aiayn.model.local import restricted_attention
+from aiayn.model.restricted import restricted_attention
 
 D = 4
 EVERYWHERE = torch.ones(1, 1, dtype=torch.bool)
@@ -25,7 +26,7 @@ def attend(x: Tensor) -> Tensor:
 
 
 def attend_near(r: int) -> Hop:
-    return lambda x: restricted_attention(*(x[None, None],) * 3, window=r)[0, 0]
+    return lambda x: restricted_attention(*(x[None, None],) * 3, Layout(), window=r)[0, 0]
 
 
 def convolve(k: int, dilation: int = 1) -> Hop:

@@ -1,4 +1,4 @@
-"""Table 1 on this machine: what each kind of layer costs, counted and timed.
+"""Table 1 on this machine: the cost of each kind of layer, counted and timed.
 
     python recipes/table1_complexity/measure.py [--quick] >measured.json
 
@@ -20,15 +20,16 @@ from count import counts
 from torch import Tensor, nn
 
 from aiayn.device import prepare_device
+from aiayn.kernels.layout import Layout
+from aiayn.model import restricted
 from aiayn.model.attention import attention
-from aiayn.model.local import restricted_attention
 
 Layer = Callable[[Tensor], Tensor]
 EVERYWHERE = torch.ones(1, 1, dtype=torch.bool)
 D_K = 64
 BATCH = {"recurrent": 32}
-"""Sequences side by side, by which what is measured is divided. For all other layers there is
-one; the recurrent layer would then multiply vectors, not matrices, and measure caches."""
+"""Sequences in a batch; measurements are divided by it. All other layers have one; the
+recurrent layer would then multiply vectors, not matrices, and measure caches."""
 
 
 def heads(x: Tensor) -> Tensor:
@@ -52,7 +53,9 @@ def fused_attention(d: int, width: int) -> Layer:
 
 def restricted_attention(d: int, width: int) -> Layer:
     """Equation 1 over a neighborhood of size r = `width`."""
-    return lambda x: joined(restricted_attention(*(heads(x),) * 3, window=width))
+    return lambda x: joined(
+        restricted.restricted_attention(*(heads(x),) * 3, Layout(), window=width)
+    )
 
 
 def recurrent(d: int, width: int) -> Layer:
@@ -121,7 +124,7 @@ def sweeps(quick: bool) -> dict[str, dict[str, list[Size]]]:
 
 def seconds(layer: Layer, x: Tensor) -> float:
     with torch.inference_mode():
-        layer(x)  # else the first touch of fresh pages is timed, up to 200,000 faults a call
+        layer(x)  # else the first touch of fresh pages is timed, up to 200,000 faults per call
         begin = time.perf_counter()
         layer(x)
         return time.perf_counter() - begin

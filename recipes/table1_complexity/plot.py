@@ -1,4 +1,4 @@
-"""Draw what was measured for table 1 on log-log axes, as one SVG picture.
+"""Draw the measurements of table 1 on log-log axes, as one SVG figure.
 
 python recipes/table1_complexity/plot.py measured.json table1.svg
 """
@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from aiayn.figures.svg import Drawing, element, stack, text
+
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 280, 56, 16, 36, 40
-COLOURS = {
+COLORS = {
     "self-attention": "#1f6feb",
     "self-attention, fused": "#54aeff",
     "recurrent": "#d1242f",
@@ -79,54 +81,43 @@ def panel(title: str, across: str, lines: Lines) -> str:
             HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * up,
         )
 
-    parts = [f'<text x="{LEFT}" y="20" font-weight="bold">{title}</text>']
+    parts = [text(title, x=LEFT, y=20, font_weight="bold")]
     for number, x in enumerate(xs):
         (left, bottom), (_, top) = place(x, ys[0]), place(x, ys[-1])
-        parts.append(f'<path class="grid" d="M{left:.1f},{bottom:.1f}V{top:.1f}"/>')
+        parts.append(element("path", class_="grid", d=f"M{left:.1f},{bottom:.1f}V{top:.1f}"))
         if number % math.ceil(len(xs) / MOST_LABELS) == 0:
-            parts.append(text(left, bottom + 16, f"{x:g}", "middle"))
+            parts.append(text(f"{x:g}", x=left, y=bottom + 16, text_anchor="middle"))
     for y in ys:
         (left, bottom), (right, _) = place(xs[0], y), place(xs[-1], y)
-        parts.append(f'<path class="grid" d="M{left:.1f},{bottom:.1f}H{right:.1f}"/>')
-        parts.append(text(left - 6, bottom + 4, f"{y:g}", "end"))
-    parts.append(text(WIDTH - RIGHT, HEIGHT - 8, across, "end"))
+        parts.append(element("path", class_="grid", d=f"M{left:.1f},{bottom:.1f}H{right:.1f}"))
+        parts.append(text(f"{y:g}", x=left - 6, y=bottom + 4, text_anchor="end"))
+    parts.append(text(across, x=WIDTH - RIGHT, y=HEIGHT - 8, text_anchor="end"))
     for name, line in lines.items():
         places = [place(*point) for point in sorted(line)]
         path = "L".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        parts.append(f'<path class="line" stroke="{COLOURS[name]}" d="M{path}"/>')
-        parts += [
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{COLOURS[name]}"/>'
-            for x, y in places
-        ]
+        parts.append(element("path", class_="line", stroke=COLORS[name], d=f"M{path}"))
+        parts += [element("circle", cx=x, cy=y, r=2.5, fill=COLORS[name]) for x, y in places]
     return "".join(parts)
 
 
-def text(x: float, y: float, words: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
-
-
 def key() -> str:
-    """Return the names of the layers beside their colours, three in a row."""
+    """Return the names of the layers beside their colors, three in a row."""
     parts = []
-    for number, (name, colour) in enumerate(COLOURS.items()):
+    for number, (name, color) in enumerate(COLORS.items()):
         x, y = LEFT + number % 3 * 240, 18 + number // 3 * 20
-        parts.append(f'<rect x="{x}" y="{y - 9}" width="16" height="10" fill="{colour}"/>')
-        parts.append(text(x + 22, y, name, "start"))
+        parts.append(element("rect", x=x, y=y - 9, width=16, height=10, fill=color))
+        parts.append(text(name, x=x + 22, y=y))
     return "".join(parts)
 
 
 def draw(found: dict[str, list[dict[str, Any]]]) -> str:
-    """Return the whole picture: two panels a row below the key."""
-    bodies = [f"<g>{key()}</g>"]
-    for number, (title, (across, lines)) in enumerate(panels(found).items()):
-        x, y = number % 2 * WIDTH, 2 * KEY + number // 2 * HEIGHT
-        bodies.append(f'<g transform="translate({x},{y})">{panel(title, across, lines)}</g>')
-    width, height = 2 * WIDTH, 2 * KEY + HEIGHT * math.ceil((len(bodies) - 1) / 2)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
-        f' width="{width}" height="{height}"><style>{STYLE}</style>'
-        f'<rect width="100%" height="100%" fill="white"/>{"".join(bodies)}</svg>\n'
-    )
+    """Return the figure: the key, and below it two panels in a row."""
+    drawn = [panel(title, across, lines) for title, (across, lines) in panels(found).items()]
+    rows = [Drawing(2 * WIDTH, 2 * KEY, key())]
+    for left, right in zip(drawn[::2], drawn[1::2], strict=True):
+        beside = element("g", right, transform=f"translate({WIDTH},0)")
+        rows.append(Drawing(2 * WIDTH, HEIGHT, left + beside))
+    return stack(rows, style=STYLE)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Table 1: time, memory, sequential operations and path length of self-attention, recurrent and
-# convolutional layers, measured on this machine and set beside the paper's O().
+# convolutional layers, measured on this machine and compared with the paper's O().
 #
 #     recipes/table1_complexity/run.sh
 #
@@ -16,7 +16,7 @@ step "plot" "$WORK/table1.svg" python "$here/plot.py" "$WORK/measured.json" "$WO
 capture "table" "$WORK/table1.md" python "$here/table.py" "$WORK/measured.json" "$here/expected.yaml"
 [ -z "$DRY_RUN" ] || exit 0
 cat "$WORK/table1.md"
-# At the sizes of a rehearsal only what is counted says anything.
+# At the sizes of a rehearsal only the counts are meaningful.
 [ "$SCALE" = paper ] || printf '\nA rehearsal at small sizes: its counts hold, its times mean nothing.\n'
 read -ra quantities <<<"$(at_scale "sequential path time" "sequential path")"
 python "$here/table.py" "$WORK/measured.json" "$here/expected.yaml" --check "${quantities[@]}"

@@ -1,4 +1,4 @@
-"""Set the measured growth of each layer beside the paper's O().
+"""Compare the measured growth of each layer with the paper's O().
 
     python recipes/table1_complexity/table.py measured.json expected.yaml [--check path]
 
@@ -58,7 +58,7 @@ def growth(found: dict[str, Rows], layer: str, quantity: str, letter: str) -> fl
 
 
 def outside(found: dict[str, Rows], expected: dict[str, Any], quantities: list[str]) -> Rows:
-    """Return the exponents that are not what the paper says, give or take the band."""
+    """Return the exponents that differ from the paper's by more than the band."""
     return [
         {"layer": layer, "quantity": quantity, "letter": letter, "paper": paper, "found": value}
         for layer, wanted in expected["layers"].items()
@@ -120,7 +120,7 @@ def times(found: dict[str, Rows]) -> str:
     rows = [row for row in found["timed"] if row["letter"] == "n"]
     sizes = sorted({row["n"] for row in rows})
     lines = [
-        "| milliseconds a sequence at n = | " + " | ".join(map(str, sizes)) + " |",
+        "| milliseconds per sequence at n = | " + " | ".join(map(str, sizes)) + " |",
         "|---" * (len(sizes) + 1) + "|",
     ]
     for layer in dict.fromkeys(row["layer"] for row in rows):
@@ -144,7 +144,7 @@ def main() -> None:
         "--check",
         nargs="+",
         choices=("time", "sequential", "path"),
-        help="print nothing, but end with exit code 6 if an exponent lies outside its band",
+        help="print nothing, but exit with code 6 if an exponent lies outside its band",
     )
     a = parser.parse_args()
     found, expected = json.loads(a.measured.read_text()), yaml.safe_load(a.expected.read_text())

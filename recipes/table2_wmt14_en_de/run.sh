@@ -26,7 +26,7 @@ if [ -z "${SRC:-}" ]; then
     capture "unpack English" "$SRC" unpack en
     capture "unpack German" "$TGT" unpack de
 fi
-step "clean: 1 to 80 words a side" "$text/train.de" clean "$SRC" "$TGT" 80 0 "$text/train.en" "$text/train.de"
+step "clean: 1 to 80 words per side" "$text/train.de" clean "$SRC" "$TGT" 80 0 "$text/train.en" "$text/train.de"
 get_test_sets en-de
 
 # Section 5.1: Moses tokens, one vocabulary of about 37,000 byte pairs for both languages.

@@ -33,7 +33,7 @@ if [ -z "${SRC:-}" ]; then
     capture "unpack English" "$SRC" unpack en
     capture "unpack French" "$TGT" unpack fr
 fi
-step "clean: 1 to 175 words a side, ratio up to 1.5" "$text/train.fr" \
+step "clean: 1 to 175 words per side, ratio up to 1.5" "$text/train.fr" \
     clean "$SRC" "$TGT" 175 1.5 "$text/train.en" "$text/train.fr"
 get_test_sets en-fr
 

@@ -1,8 +1,8 @@
-"""Table 3, ours beside the paper's: Markdown on stdout, and a plot.
+"""Table 3, ours compared with the paper's: Markdown on stdout, and a plot.
 
 table.py expected.yaml info.json [--svg table3.svg]
 
-info.json is what `aiayn info RUN... --json` printed; the folder of a run bears the row's name.
+info.json is the output of `aiayn info RUN... --json`; the folder of a run has the row's name.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from aiayn.data.atomic import write_bytes
+from aiayn.figures.svg import Drawing, element, stack, text
 
 HEAD = [
     "| row | perplexity | paper | BLEU | paper-BLEU | paper | 10^6 parameters | paper | |",
@@ -27,13 +28,13 @@ OURS, PAPERS = "#1f6feb", "#999"
 
 
 class Row(NamedTuple):
-    """A row as it came out, and as the paper has it."""
+    """A row of ours, and of the paper."""
 
     name: str
     perplexity: float
     bleu: float
     paper_bleu: float | None
-    """Scored in the paper's way."""
+    """Scored as the paper did."""
     parameters: int
     paper: dict[str, float]
 
@@ -63,7 +64,7 @@ def read_rows(info: list[dict[str, Any]], expected: dict[str, dict[str, float]])
 
 
 def read_paper_bleu(path: Path) -> float | None:
-    """Return the score in the paper's way, if it was computed."""
+    """Return paper-BLEU, if it was computed."""
     if not path.exists():
         return None
     scores = json.loads(path.read_text())["scores"]
@@ -93,50 +94,33 @@ def to_markdown(rows: list[Row], band: dict[str, float], scale: str) -> str:
 
 def draw(rows: list[Row]) -> str:
     """Return an SVG document: perplexity and BLEU, ours (full) and the paper's (empty)."""
-    width = LEFT + COLUMN * (len(rows) + 1)
     ours = {
         "perplexity": [row.perplexity for row in rows],
         "BLEU": [row.bleu if row.paper_bleu is None else row.paper_bleu for row in rows],
     }
-    panels = [
-        f'<g transform="translate(0,{number * (HEIGHT + 2 * TOP)})">'
-        f"{panel(title, rows, ours[title])}</g>"
-        for number, title in enumerate(ours)
-    ]
-    height = len(panels) * (HEIGHT + 2 * TOP)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
-        f' width="{width}" height="{height}"><style>{STYLE}</style>'
-        f'<rect width="100%" height="100%" fill="white"/>{"".join(panels)}</svg>\n'
-    )
+    return stack((panel(title, rows, values) for title, values in ours.items()), style=STYLE)
 
 
-def panel(title: str, rows: list[Row], ours: list[float]) -> str:
+def panel(title: str, rows: list[Row], ours: list[float]) -> Drawing:
     """Return one quantity, a column for each row."""
     papers = [row.paper[title] for row in rows]
     low, high = min(ours + papers), max(ours + papers)
     spread = (high - low) or 1.0
 
-    def dot(column: int, value: float, style: str) -> str:
-        x = LEFT + COLUMN * (column + 0.5)
-        return f'<circle cx="{x}" cy="{height_of(value):.1f}" r="5" {style}/>'
-
     def height_of(value: float) -> float:
         return TOP + HEIGHT * (high - value) / spread
 
-    parts = [f'<text x="{LEFT}" y="16">{title}: ours (full) and the paper\'s (empty)</text>']
-    for value in (low, high):
-        y = height_of(value)
-        parts.append(f'<text x="4" y="{y + 4:.1f}">{value:.4g}</text>')
+    parts = [text(f"{title}: ours (full) and the paper's (empty)", x=LEFT, y=16)]
+    parts += [text(f"{value:.4g}", x=4, y=height_of(value) + 4) for value in (low, high)]
     for column, row in enumerate(rows):
         x = LEFT + COLUMN * (column + 0.5)
-        label = f'<text x="{x}" y="{TOP + HEIGHT + 20}" text-anchor="middle">{row.name}</text>'
+        empty = {"fill": "none", "stroke": PAPERS, "stroke_width": "2"}
         parts += [
-            dot(column, papers[column], f'fill="none" stroke="{PAPERS}" stroke-width="2"'),
-            dot(column, ours[column], f'fill="{OURS}"'),
-            label,
+            element("circle", cx=x, cy=height_of(papers[column]), r=5, **empty),
+            element("circle", cx=x, cy=height_of(ours[column]), r=5, fill=OURS),
+            text(row.name, x=x, y=TOP + HEIGHT + 20, text_anchor="middle"),
         ]
-    return "".join(parts)
+    return Drawing(LEFT + COLUMN * (len(rows) + 1), HEIGHT + 2 * TOP, "".join(parts))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Print trees of a toy grammar, one a line, as the Penn Treebank writes them: for rehearsals.
+"""Print trees of a toy grammar, one per line, as the Penn Treebank writes them: for rehearsals.
 
 make_trees.py COUNT SEED
 """
@@ -24,7 +24,7 @@ WORDS = {
     ".": ["."],
 }
 DEEPEST = 6
-"""Below it, a symbol takes its first rule, none of which comes back to itself."""
+"""Below it, a symbol takes its first rule; the first rules have no recursion."""
 
 
 def grow(symbol: str, draw: random.Random, depth: int = 0) -> str:

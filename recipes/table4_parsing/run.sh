@@ -6,7 +6,7 @@
 #
 # wsj: the treebank alone. semi: the treebank, and RAW, text that the wsj model parses first. all:
 # both. TREEBANK holds a folder of .mrg files for each section, as LDC99T42 ships; or give files
-# of your own: TRAIN= DEV= TEST=. RAW has one sentence a line, in the treebank's tokens.
+# of your own: TRAIN= DEV= TEST=. RAW has one sentence per line, in the treebank's tokens.
 # Further arguments are settings of `aiayn train`, such as model.d_model=256; VOCABULARY= is the
 # number of subwords, AVERAGE= that of checkpoints.
 # SCALE=rehearsal runs the same steps in a minute on a CPU; --dry-run only prints them.
@@ -20,19 +20,19 @@ sections() { # FIRST LAST
     for number in $(seq -w "$1" "$2"); do cat "$TREEBANK/$number"/*.mrg; done
 }
 
-# Sections 02 to 21 to learn from, 22 to develop on, 23 to report.
+# Sections 02 to 21 for training, 22 for development, 23 for the report.
 trees=$WORK/trees
 if [ "$SCALE" = rehearsal ]; then
     TRAIN=$trees/train.mrg DEV=$trees/dev.mrg TEST=$trees/test.mrg RAW=$trees/raw.txt
-    capture "trees to learn from" "$TRAIN" python "$here/make_trees.py" 500 1
-    capture "trees to develop on" "$DEV" python "$here/make_trees.py" 4 2
-    capture "trees to test on" "$TEST" python "$here/make_trees.py" 4 3
+    capture "training trees" "$TRAIN" python "$here/make_trees.py" 500 1
+    capture "development trees" "$DEV" python "$here/make_trees.py" 4 2
+    capture "test trees" "$TEST" python "$here/make_trees.py" 4 3
     words() { sed 's/([^ ]* //g; s/[()]//g' <(python "$here/make_trees.py" 20 4); }
     capture "raw text" "$RAW" words
 elif [ -z "${TRAIN:-}" ] || [ -z "${DEV:-}" ] || [ -z "${TEST:-}" ]; then
     TREEBANK=${TREEBANK:-TREEBANK} TRAIN=$trees/train.mrg DEV=$trees/dev.mrg TEST=$trees/test.mrg
     [ -n "$DRY_RUN" ] || [ -d "$TREEBANK/02" ] || [ -e "$TEST" ] ||
-        fail 3 "$TREEBANK/02 is no folder, and the treebank's sections 02 to 23 are wanted" \
+        fail 3 "$TREEBANK/02 is not a folder, and the treebank's sections 02 to 23 are wanted" \
             "TREEBANK=.../combined/wsj of LDC99T42; or TRAIN=, DEV= and TEST=, .mrg files of your own"
     capture "sections 02 to 21" "$TRAIN" sections 02 21
     capture "section 22" "$DEV" sections 22 22
@@ -58,7 +58,7 @@ parse() { # ROW VOCABULARY TRAINING_TREES...
         aiayn generate "$run/model.pt" -i "$data/test.src" -o "$run/test.trees" --beam 21 --alpha 0.3 --extra-length 300
     capture "score $row" "$run/score.json" \
         aiayn score --trees "$data/test.ref" -i "$run/test.trees" --json
-    capture "what the run was" "$run/info.json" aiayn info "$run" --json
+    capture "info about the run" "$run/info.json" aiayn info "$run" --json
     capture "results card" "$run/card.md" \
         python "$here/../card.py" "$here/expected.yaml" "$row" --scale "$SCALE" \
         --info "$run/info.json" --score "$run/score.json" \
@@ -70,13 +70,13 @@ case $wanted in
 wsj | semi | all) ;;
 *) fail 2 "there is no row '$wanted' in this table" "choose wsj, semi or all" ;;
 esac
-# The parser of the treebank comes first in any case: semi learns from what it makes of RAW.
+# The parser of the treebank comes first in any case: semi is trained on its parses of RAW.
 parse wsj "${VOCABULARY:-$(at_scale 16000 300)}" "$TRAIN"
 [ "$wanted" != wsj ] || exit 0
 
 # Differs from the paper, whose 17 million parsed sentences were never released.
 RAW=${RAW:-$([ -z "$DRY_RUN" ] || echo RAW)}
-[ -n "$RAW" ] || fail 2 "there is no text to learn from beside the treebank" "RAW=news.txt $0 $wanted"
+[ -n "$RAW" ] || fail 2 "there is no text to train on besides the treebank" "RAW=news.txt $0 $wanted"
 step "parse raw text by the wsj model" "$WORK/raw.trees" \
     aiayn generate "$WORK/wsj/run/model.pt" -i "$RAW" -o "$WORK/raw.trees" --greedy
 parse semi "${VOCABULARY:-$(at_scale 32000 300)}" "$TRAIN" "$WORK/raw.trees"

@@ -1,5 +1,6 @@
 """The run folder: when it may be begun anew, and what it makes of damaged or foreign files."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from aiayn.checkpoint import load_model
 from aiayn.data.inputs import ParallelText
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
+from aiayn.run_folder import find_model
 
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
 
@@ -68,7 +70,7 @@ def test_a_last_checkpoint_of_weights_only_is_replaced_by_the_one_before(
     options = ("-o", copied, "--config", copied / "config.yaml") if command == "train" else ()
     code, _, err = aiayn(command, data.path if options else copied, *options)
     assert code == 0, err
-    assert "last.pt holds weights, and not all that going on with a run needs" in err
+    assert "last.pt holds weights, and not all that resuming a run needs" in err
     assert "falling back" in err
 
 
@@ -116,3 +118,23 @@ def test_a_run_that_is_extended_and_stopped_is_no_longer_its_old_average(copied,
     assert code == 75, err
     code, _, err = aiayn("generate", copied, "--greedy", stdin=b"ba\n")
     assert (code, f"model: {copied / 'best.pt'}" in err) == (0, True)
+
+
+def test_provenance_of_an_earlier_version_keeps_its_sessions(copied, data, aiayn):
+    path = copied / "provenance.json"
+    found = json.loads(path.read_text())
+    found["sittings"] = found.pop("sessions")
+    path.write_text(json.dumps(found))
+    line = ("train", data.path, "-o", copied, "--config", copied / "config.yaml")
+    assert aiayn(*line, "train.steps=251")[0] == 0
+    after = json.loads(path.read_text())
+    assert after["sessions"][:-1] == found["sittings"]
+    assert "sittings" not in after
+
+
+@pytest.mark.parametrize("name", ["average.pt", "best.pt", "last.pt"])
+def test_a_run_folder_stands_for_the_first_of_its_models(copied, name):
+    order = ("average.pt", "best.pt", "last.pt")
+    for other in order[: order.index(name)]:
+        (copied / other).unlink()
+    assert find_model(copied) == copied / name

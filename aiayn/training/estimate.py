@@ -1,4 +1,4 @@
-"""What a run will be, before it begins: `aiayn train --dry-run`."""
+"""Estimates for a run before it starts: `aiayn train --dry-run`."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
 
 BYTES = 4
-"""Of a float32, in which weights, gradients and the optimiser's state are kept."""
-UPDATES_LOOKED_AT = 50
+"""Of a float32, the type of weights, gradients and the optimizer's state."""
+SAMPLED_UPDATES = 50
 
 
-def outlook(
+def estimate(
     data: DataFolder, config: Config, processes: int, device: torch.device
 ) -> dict[str, Any]:
-    """Return the plan of a run: parameters, batches, steps, memory, disk, operations."""
+    """Return a run's parameters, batches, steps, memory, disk space and operations."""
     corpus, codec = data.corpus("train"), data.codec
     source, target = corpus.source_lengths, corpus.target_lengths
     batch = config.batch
@@ -31,15 +31,15 @@ def outlook(
         seed=config.train.seed,
         epoch=0,
     )
-    chosen = np.linspace(0, len(plan) - 1, min(len(plan), UPDATES_LOOKED_AT)).astype(int)
+    chosen = np.linspace(0, len(plan) - 1, min(len(plan), SAMPLED_UPDATES)).astype(int)
     tokens = [int(target[plan.pairs(u)].sum()) for u in chosen]
     micro = [
         len(micro_batches(plan.pairs(u), source, target, limit=batch.micro_tokens))
         for u in chosen
     ]
-    pieces = float(np.mean(micro))
-    busy = min(processes, round(pieces))
-    a_process = round(pieces / busy)
+    per_update = float(np.mean(micro))
+    busy = min(processes, round(per_update))
+    per_process = round(per_update / busy)
     target_size = None if codec.shared else len(codec.target)
     parameters = parameters_of(config.model, len(codec.source), target_size)
     epochs = config.train.steps / len(plan)
@@ -49,19 +49,19 @@ def outlook(
     sum_bytes = 0 if sums == torch.float32 else sums.itemsize * parameters["total"]
     return {
         "parameters": parameters,
-        "an update": f"{batch.tokens:,} tokens an update = {busy} processes"
-        f" x {a_process} micro-batches x {round(batch.tokens / busy / a_process):,}"
-        + (f", and {processes - busy} with nothing to do" if busy < processes else ""),
-        "target tokens an update": round(float(np.mean(tokens))),
-        "micro-batches an update": round(pieces, 1),
-        "updates an epoch": len(plan),
+        "update": f"{batch.tokens:,} tokens = {busy} processes"
+        f" x {per_process} micro-batches x {round(batch.tokens / busy / per_process):,}"
+        + (f", and {processes - busy} idle" if busy < processes else ""),
+        "target tokens per update": round(float(np.mean(tokens))),
+        "micro-batches per update": round(per_update, 1),
+        "updates per epoch": len(plan),
         "steps": config.train.steps,
         "epochs": round(epochs, 2),
-        "memory a process": _gigabytes(
+        "memory per process": _gigabytes(
             4 * model_bytes + sum_bytes + activation_bytes(config.model, batch.micro_tokens)
         ),
         "disk": _gigabytes((max(last, config.train.average) + best + 1) * model_bytes)
-        + f" of weights and {_gigabytes(6 * model_bytes)} to go on from",
+        + f" of weights and {_gigabytes(6 * model_bytes)} to resume from",
         "floating-point operations": f"""{
             training_flops(
                 config.model,
@@ -74,7 +74,7 @@ def outlook(
 
 
 def activation_bytes(model: ModelConfig, tokens: int) -> int:
-    """Estimate what a micro-batch leaves behind for the way back, in float32.
+    """Estimate the activations that a micro-batch keeps for the backward pass, in float32.
 
     Each attention keeps its input, q, k, v, heads, output and the norm's input and output; the
     feed-forward network keeps its inner layer twice.

@@ -1,4 +1,4 @@
-"""Updates in the order of the plan, their micro-batches prepared while the last one runs."""
+"""Batches in the order of the plan, prepared while the update before them runs."""
 
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -12,7 +12,7 @@ from aiayn.data.plan import micro_batches, plan_epoch
 from aiayn.data.shards import Corpus
 from aiayn.distributed import ProcessGroup
 
-AHEAD = 2
+PREFETCH = 2
 """Updates that wait in memory, ready to run."""
 
 Item = TypeVar("Item")
@@ -20,11 +20,11 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one optimiser step sees."""
+    """The data of one optimizer step."""
 
     epoch: int
     number: int
-    """Place in the epoch, from 0."""
+    """Position in the epoch, from 0."""
     updates_in_epoch: int
     source_tokens: int
     target_tokens: int
@@ -33,8 +33,8 @@ class Update:
     """This process's micro-batches with their numbers in the update."""
 
     @property
-    def next_place(self) -> tuple[int, int]:
-        """Return the epoch and number of the update that follows."""
+    def next_position(self) -> tuple[int, int]:
+        """The epoch and number of the update that follows."""
         last = self.number + 1 == self.updates_in_epoch
         return (self.epoch + 1, 0) if last else (self.epoch, self.number + 1)
 
@@ -48,18 +48,18 @@ def updates_from(
     epoch: int,
     number: int,
 ) -> Iterator[Update]:
-    """Yield updates for ever, from a place in the plan on."""
+    """Yield updates endlessly, starting at a position in the plan."""
     source, target = corpus.source_lengths, corpus.target_lengths
     while True:
         plan = plan_epoch(
             source, target, tokens=batch.tokens, jitter=batch.jitter, seed=seed, epoch=epoch
         )
-        for place in range(number, len(plan)):
-            pairs = plan.pairs(place)
+        for position in range(number, len(plan)):
+            pairs = plan.pairs(position)
             pieces = micro_batches(pairs, source, target, limit=batch.micro_tokens)
             yield Update(
                 epoch=epoch,
-                number=place,
+                number=position,
                 updates_in_epoch=len(plan),
                 source_tokens=int(source[pairs].sum()),
                 target_tokens=int(target[pairs].sum()),
@@ -71,11 +71,11 @@ def updates_from(
         epoch, number = epoch + 1, 0
 
 
-def prepared_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """Yield the items of an endless iterator that a thread of its own makes in advance."""
+def prefetched(items: Iterator[Item]) -> Generator[Item, None, None]:
+    """Yield the items of an endless iterator, which a thread computes in advance."""
     thread = ThreadPoolExecutor(1)
     try:
-        waiting = deque(thread.submit(next, items) for _ in range(AHEAD))
+        waiting = deque(thread.submit(next, items) for _ in range(PREFETCH))
         while True:
             item = waiting.popleft().result()
             waiting.append(thread.submit(next, items))

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live line or plain ones, metrics.jsonl and train.log."""
+"""The log of a run: a progress bar or plain lines on stderr, metrics.jsonl and train.log."""
 
 import json
 import math
@@ -7,21 +7,22 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
 
 from aiayn import console
-from aiayn.training.run import RunFolder
-from aiayn.training.validate import Validation
+from aiayn.run_folder import RunFolder
+from aiayn.validation import Validation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """What was measured over the updates since the line before."""
+class TrainingMetrics:
+    """Measurements over the updates since the last line of metrics.jsonl."""
 
     step: int
     epoch: int
     loss: float
-    """Smoothed, nats a target token: what is minimised."""
+    """Smoothed, nats per target token: what is minimized."""
     plain_loss: float
     """Without smoothing."""
     learning_rate: float
@@ -32,7 +33,7 @@ class Measured:
     seconds: float
     """Time in training since the run began."""
     memory: int
-    """The most bytes in use at a time, in one process."""
+    """Peak bytes in use, in one process."""
 
     def line(self, steps: int) -> str:
         """Return the numbers for a person."""
@@ -45,73 +46,71 @@ class Measured:
         )
 
 
-Watch = Callable[[int, dict[str, float]], None]
-"""Is told numbers by name after an update, beside metrics.jsonl."""
+MetricsWriter = Callable[[int, dict[str, float]], None]
+"""Called with a step and numbers by name, such as a writer for TensorBoard."""
 
 
-class Report:
-    """Tells how a run goes; only the first process has one that speaks."""
+class TrainingLog:
+    """Reports how a run goes, on the first process only."""
 
     def __init__(
-        self, run: RunFolder, steps: int, *, speaks: bool, watch: Watch | None = None
+        self, run: RunFolder, steps: int, *, enabled: bool, writer: MetricsWriter | None = None
     ) -> None:
-        self.steps, self.speaks, self.watch = steps, speaks, watch
+        self.steps, self.enabled, self.writer = steps, enabled, writer
         self.last_line = time.monotonic()
         self.files: list[TextIO] = []
-        self.bar: Progress | None = None
+        self.bar: ProgressBar | None = None
         self.task: TaskID | None = None
-        if speaks:
+        if enabled:
             self.files = [
                 path.open("a", encoding="utf-8", errors="backslashreplace")
                 for path in (run.metrics, run.log)
             ]
-        if speaks and console.stderr.is_terminal:
+        if enabled and console.stderr.is_terminal:
             columns = (BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn())
-            self.bar = Progress(*columns, console=console.stderr)
+            self.bar = ProgressBar(*columns, console=console.stderr)
             self.task = self.bar.add_task("starting", total=steps)
             self.bar.start()
 
     def close(self) -> None:
-        """Leave the terminal and the files as they are to stay."""
+        """Stop the progress bar and close the files."""
         if self.bar:
             self.bar.stop()
         for file in self.files:
             file.close()
 
-    def measured(self, numbers: Measured) -> None:
-        """Take numbers down; show them on the live line, or now and then on a plain one."""
-        if not self.speaks:
+    def training(self, metrics: TrainingMetrics) -> None:
+        """Record training metrics; show them on the bar, or now and then on a plain line."""
+        if not self.enabled:
             return
-        self._record(asdict(numbers))
-        if self.watch:
-            self.watch(numbers.step, {f"train/{k}": v for k, v in asdict(numbers).items()})
-        line = numbers.line(self.steps)
+        numbers = asdict(metrics)
+        self._record(numbers)
+        if self.writer:
+            self.writer(metrics.step, {f"train/{name}": n for name, n in numbers.items()})
+        line = metrics.line(self.steps)
         self._log(line)
         if self.bar and self.task is not None:
-            self.bar.update(self.task, completed=numbers.step, description=line)
+            self.bar.update(self.task, completed=metrics.step, description=line)
         elif time.monotonic() - self.last_line >= console.PLAIN_LINE_SECONDS:
             self.last_line = time.monotonic()
             console.say(line)
 
-    def validated(self, step: int, found: Validation, *, best: bool) -> None:
-        """Tell what a validation found."""
-        if not self.speaks:
+    def validation(self, step: int, found: Validation, *, best: bool) -> None:
+        """Record and show the result of a validation."""
+        if not self.enabled:
             return
-        valid = {"loss": found.loss, "perplexity": found.perplexity}
-        score = signature = ""
-        if found.score is not None:
-            valid |= {found.score.name: found.score.value}
-            score = f"  {found.score.name} {found.score.value:.2f}"
-            signature = found.score.signature
-        if self.watch:
-            self.watch(step, {f"valid/{name}": value for name, value in valid.items()})
-        self._record({"step": step, "valid": valid, "signature": signature, "best": best})
-        line = f"update {step:,}: validation perplexity {found.perplexity:,.3f}{score}"
+        numbers, score = found.metrics, found.score
+        if self.writer:
+            self.writer(step, {f"valid/{name}": n for name, n in numbers.items()})
+        signature = score.signature if score else ""
+        self._record({"step": step, "valid": numbers, "signature": signature, "best": best})
+        line = f"update {step:,}: validation perplexity {found.perplexity:,.3f}"
+        line += f"  {score.name} {score.value:.2f}" if score else ""
         self.say(line + ("  (best so far)" if best else ""))
 
     def say(self, message: str) -> None:
-        """Say something that stays on the screen and in the log."""
-        if self.speaks:
+        """Print a message that stays on the screen and in the log."""
+        if self.enabled:
             self._log(message)
             console.say(message)
 

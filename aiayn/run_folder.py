@@ -1,0 +1,322 @@
+"""The run folder: what a run is made of, and what it has reached.
+
+config.yaml provenance.json vocab/ metrics.jsonl train.log
+checkpoints/step-00001000.pt ... last.pt previous.pt best.pt average.pt
+"""
+
+import hashlib
+import json
+import math
+import platform
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aiayn import __version__, console
+from aiayn.checkpoint import UNREADABLE, ModelFile, load_model, save_model
+from aiayn.config import Config, parse_keep
+from aiayn.config_file import differences, read_yaml, to_yaml
+from aiayn.data.atomic import lock_folder, write_bytes, write_json
+from aiayn.data.folder import DataFolder
+from aiayn.errors import DataError, UsageError
+
+CHECKPOINTS = "checkpoints"
+DEFAULT_MODELS = ("average.pt", "best.pt", "last.pt")
+"""Which file of a run folder stands for the run: the first that exists and is not outdated."""
+LOCK_PATIENCE_SECONDS = 10
+"""A run that was told to stop may still be saving."""
+MAY_CHANGE = ("train.", "decode.", "batch.micro_tokens")
+"""Settings that may differ when a run is resumed: none affects what is learned, but for those
+of `MAY_NOT_CHANGE`."""
+MAY_NOT_CHANGE = ("train.seed", "train.precision")
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run is; the seeds of dropout and of the order of batches follow from it."""
+
+    step: int = 0
+    epoch: int = 0
+    update: int = 0
+    """The next update of the epoch."""
+    source_tokens: int = 0
+    target_tokens: int = 0
+    seconds: float = 0.0
+    """Time spent training, over all sessions."""
+    best: float | None = None
+    """The best validation score so far; higher is better."""
+    best_loss: float = math.inf
+    """The validation loss that goes with it, which decides among equal scores."""
+    best_step: int = 0
+    stale: int = 0
+    """Validations since the best one."""
+
+    @classmethod
+    def of(cls, checkpoint: ModelFile) -> "Progress":
+        """Read the progress that a checkpoint holds, under the key that files have on disk."""
+        return cls(**checkpoint.training["place"])
+
+    def update_best(self, valid: Mapping[str, float]) -> bool:
+        """Compare a validation with the best so far, which it replaces if it is better."""
+        score, negative_loss = quality(valid)
+        best = self.best is None or (score, negative_loss) > (self.best, -self.best_loss)
+        self.stale = 0 if best else self.stale + 1
+        if best:
+            self.best, self.best_loss, self.best_step = score, -negative_loss, self.step
+        return best
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run on disk."""
+
+    path: Path
+
+    @property
+    def metrics(self) -> Path:
+        """Measurements, one JSON object per line."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """What was printed while the run was going."""
+        return self.path / "train.log"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the folder against other runs."""
+        if self.path.is_file():
+            raise UsageError(f"{self.path} is a file", fix="choose another folder with -o")
+        with lock_folder(self.path, patience=LOCK_PATIENCE_SECONDS):
+            yield
+
+    def create_or_check(self, config: Config, data: DataFolder) -> None:
+        """Create the folder, or check that it holds the same run."""
+        if (self.path / "config.yaml").exists():
+            if self._holds_weights():
+                self._check_same_run(config, fingerprint(data))
+                return
+            # A start that failed: there is nothing to resume, and nothing to lose.
+            shutil.rmtree(self.path / "vocab", ignore_errors=True)
+        elif self.path.is_dir() and any(self.path.iterdir()):
+            raise UsageError(
+                f"{self.path} is not empty and holds no run",
+                fix="choose another folder with -o",
+            )
+        self.record(config, data)
+
+    def record(self, config: Config, data: DataFolder) -> None:
+        """Write the settings, vocabulary and provenance of this session."""
+        (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+        data.codec.save(self.path / "vocab")
+        self._write_provenance(data.path, fingerprint(data))
+        write_bytes(self.path / "config.yaml", to_yaml(config).encode())
+
+    def _holds_weights(self) -> bool:
+        return any(self.path.glob("*.pt")) or bool(list_steps(self.path))
+
+    def _check_same_run(self, config: Config, data_sha256: str) -> None:
+        stored = read_yaml(self.path / "config.yaml", Config())
+        changed = differences(stored, config)
+        fatal = [
+            c for c in changed if not c.startswith(MAY_CHANGE) or c.startswith(MAY_NOT_CHANGE)
+        ]
+        if fatal:
+            raise UsageError(
+                f"{self.path} holds a run with other settings: {'; '.join(fatal)}",
+                fix=f"give the settings it began with (--config {self.path}/config.yaml), or"
+                " choose another folder with -o"
+                f" (--init-from {self.path} starts from its weights)",
+            )
+        for change in changed:
+            console.say(f"changed since the run began: {change}")
+        if self._provenance().get("data_sha256", data_sha256) != data_sha256:
+            raise UsageError(
+                f"{self.path} was trained on other data",
+                fix="give the data folder it began with, or choose another folder with -o",
+            )
+
+    def _provenance(self) -> dict[str, object]:
+        try:
+            found: dict[str, object] = json.loads((self.path / "provenance.json").read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def _write_provenance(self, data: Path, data_sha256: str) -> None:
+        now = {
+            "command": sys.argv,
+            "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "aiayn": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        }
+        found = self._provenance()
+        # Earlier files call them sittings.
+        sessions = found.get("sessions", found.get("sittings", []))
+        assert isinstance(sessions, list)
+        origin = {"data": str(data.resolve()), "data_sha256": data_sha256}
+        content = {**origin, "sessions": [*sessions, now]}
+        write_json(self.path / "provenance.json", content)
+
+    def latest(self) -> ModelFile | None:
+        """Return the checkpoint to resume from: last.pt, or previous.pt if that is damaged."""
+        problems = []
+        for path in (self.path / "last.pt", self.path / "previous.pt"):
+            if path.exists():
+                try:
+                    found = load_model(path)
+                    require_resumable(found, path)
+                    return found
+                except DataError as problem:
+                    console.warn(f"{problem.message}; falling back to the checkpoint before it")
+                    problems.append(problem)
+        if problems:
+            raise problems[0]
+        return None
+
+    def discard_after(self, step: int) -> None:
+        """Remove checkpoints and metrics beyond the step that the run resumes from."""
+        for number, path in list_steps(self.path).items():
+            if number > step:
+                path.unlink()
+        if self.metrics.exists():
+            lines = self.metrics.read_bytes().split(b"\n")
+            kept = [line for line in lines if (row := _parse(line)) and row["step"] <= step]
+            write_bytes(self.metrics, b"".join(line + b"\n" for line in kept))
+
+    def save_last(self, model: ModelFile) -> None:
+        """Write last.pt; the one before it becomes previous.pt."""
+        last = self.path / "last.pt"
+        new = self.path / "next.pt"
+        save_model(new, model)
+        if last.exists():
+            last.replace(self.path / "previous.pt")
+        new.replace(last)
+
+    def save_step(self, model: ModelFile) -> None:
+        """Write the weights after this update; remove those that `train.keep` does not keep."""
+        save_model(step_path(self.path, model.step), model)
+        last, best = parse_keep(model.config.train.keep)
+        steps = list_steps(self.path)
+        best_steps = self.best_steps()[:best]
+        for step in list(steps)[: -max(last, model.config.train.average)]:
+            if step not in best_steps:
+                steps[step].unlink()
+
+    def best_steps(self) -> list[int]:
+        """Return the validated updates whose checkpoints were kept, best first."""
+        kept = list_steps(self.path)
+        return [step for step in self.validated_steps() if step in kept]
+
+    def validated_steps(self) -> list[int]:
+        """Return the updates after which the model was validated, best first."""
+        valid = {row["step"]: row["valid"] for row in self.read_metrics() if "valid" in row}
+        return sorted(valid, key=lambda step: quality(valid[step]), reverse=True)
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the rows of metrics.jsonl, in order."""
+        if not self.metrics.exists():
+            return []
+        # After the last line feed comes nothing, or a line that a kill has cut short.
+        lines = self.metrics.read_bytes().split(b"\n")[:-1]
+        rows = [row for row in map(_parse, lines) if row is not None]
+        if len(rows) < len(lines):
+            number = next(n for n, line in enumerate(lines, start=1) if _parse(line) is None)
+            raise DataError(
+                f"{self.metrics}, line {number} is not what `aiayn train` writes there",
+                fix="delete the line, or run the same aiayn train command again, which does",
+            )
+        return rows
+
+
+def quality(valid: Mapping[str, float]) -> tuple[float, float]:
+    """Return what validations are compared by, higher is better: the score, then the loss.
+
+    Early in training every BLEU is 0, and the loss alone shows that the model learns.
+    """
+    scores = [value for name, value in valid.items() if name not in ("loss", "perplexity")]
+    return (scores[0] if scores else -valid["loss"]), -valid["loss"]
+
+
+def require_resumable(checkpoint: ModelFile, path: Path) -> None:
+    """Refuse a checkpoint that lacks the state of training."""
+    try:
+        Progress.of(checkpoint)
+        _ = checkpoint.training["optimizer"], checkpoint.training["scaler"]
+    except (KeyError, TypeError):
+        raise DataError(
+            f"{path} holds weights, and not all that resuming a run needs",
+            fix="put back the run's own last.pt or previous.pt; --init-from MODEL begins"
+            " another run with the weights of a model",
+        ) from None
+
+
+def fingerprint(data: DataFolder) -> str:
+    """Return a sha256 of the training pairs and the vocabulary."""
+    shards = [shard.bin_sha256 for shard in data.manifest.splits["train"].shards]
+    return hashlib.sha256(" ".join([*shards, data.codec.fingerprint]).encode()).hexdigest()
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """Parse a line of metrics.jsonl; None: it is damaged."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("step"), int) else None
+
+
+def find_model(path: Path) -> Path:
+    """Return the model file that a path means: itself, or that of a run folder."""
+    if not path.is_dir():
+        return path
+    for name in DEFAULT_MODELS:
+        if (path / name).exists() and (name != "average.pt" or has_current_average(path)):
+            return path / name
+    foreign = (path / "config.json").exists()
+    raise UsageError(
+        f"{path} holds no model: none of {', '.join(DEFAULT_MODELS)} is there",
+        fix="it looks like a model of another toolkit: aiayn import reads those of transformers"
+        if foreign
+        else "give the folder that `aiayn train -o` wrote, or a model file",
+    )
+
+
+def has_current_average(run: Path) -> bool:
+    """Return whether average.pt is as recent as last.pt."""
+    average, last = run / "average.pt", run / "last.pt"
+    if not (average.exists() and last.exists()):
+        return average.exists()
+    if average.stat().st_mtime_ns >= last.stat().st_mtime_ns:
+        return True
+    # Copying a folder may change the times of its files.
+    try:
+        steps = [
+            torch.load(path, map_location="cpu", weights_only=True, mmap=True)["step"]
+            for path in (average, last)
+        ]
+    except (*UNREADABLE, KeyError, TypeError):
+        return False
+    return bool(steps[0] == steps[1])
+
+
+def step_path(run: Path, step: int) -> Path:
+    """Return the path of the checkpoint after an update."""
+    return run / CHECKPOINTS / f"step-{step:08}.pt"
+
+
+def list_steps(run: Path) -> dict[int, Path]:
+    """Return the checkpoints of a run by step, in order."""
+    found = (run / CHECKPOINTS).glob("step-*.pt")
+    named = ((re.fullmatch(r"step-(\d+)\.pt", path.name), path) for path in found)
+    return dict(sorted((int(match[1]), path) for match, path in named if match))

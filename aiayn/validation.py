@@ -1,0 +1,97 @@
+"""Validation: the loss on held-out pairs, and the score of held-out text, as training calls it.
+
+The score is that of `aiayn generate` followed by `aiayn score`: there is one way to translate
+and one to score.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from aiayn.config import DecodeConfig
+from aiayn.data.batch import Batch, collate
+from aiayn.data.folder import DataFolder
+from aiayn.data.plan import micro_batches
+from aiayn.data.shards import Corpus
+from aiayn.device import autocast
+from aiayn.distributed import ProcessGroup
+from aiayn.generation.search import BeamSearch
+from aiayn.generation.translator import Translator
+from aiayn.model.transformer import Transformer
+from aiayn.scoring.bleu import score_text
+from aiayn.scoring.brackets import score_trees
+from aiayn.scoring.score import Score
+
+BatchLoss = Callable[[Transformer, Batch], Tensor]
+"""Returns the loss of a batch without smoothing, summed over its target tokens."""
+
+ScoreModel = Callable[[Transformer, ProcessGroup], Score]
+"""Translates the validation text and returns its score, the same on every process."""
+
+
+class Validation(NamedTuple):
+    """The result of a validation."""
+
+    loss: float
+    """Nats per target token, EOS included, without smoothing and without dropout."""
+    score: Score | None = None
+    """BLEU of translations, or F1 of trees."""
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss), per subword as in table 3."""
+        return math.exp(min(self.loss, 700))
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The numbers by name, as metrics.jsonl holds them."""
+        score = {} if self.score is None else {self.score.name: self.score.value}
+        return {"loss": self.loss, "perplexity": self.perplexity, **score}
+
+
+@torch.inference_mode()
+def validation_loss(
+    model: Transformer,
+    corpus: Corpus,
+    group: ProcessGroup,
+    dtype: torch.dtype,
+    *,
+    batch_loss: BatchLoss,
+    limit: int,
+) -> float:
+    """Return the loss per token of a model in evaluation mode; the processes share the work."""
+    everything = np.arange(len(corpus))
+    source, target = corpus.source_lengths, corpus.target_lengths
+    sums = torch.zeros(2, dtype=torch.float64)
+    for _, rows in group.share(micro_batches(everything, source, target, limit=limit)):
+        batch = collate([corpus.pair(int(i)) for i in rows])
+        with autocast(group.device, dtype):
+            loss = batch_loss(model, batch.to(group.device))
+        sums += torch.tensor([loss.item(), batch.tokens], dtype=torch.float64)
+    group.all_reduce(sums)
+    return float(sums[0] / sums[1])
+
+
+def validation_score(data: DataFolder, decode: DecodeConfig) -> ScoreModel:
+    """Return a function that translates the validation text with a model and scores it."""
+    sources, references = data.text("valid")
+    search = BeamSearch(beam=decode.beam, alpha=decode.alpha)
+    parsing = data.codec.settings.task == "parsing"
+
+    def score(model: Transformer, group: ProcessGroup) -> Score:
+        translator = Translator(
+            [model], data.codec, search, decode.extra_length, longest=decode.longest
+        )
+        share = [line for _, line in group.share(sources)]
+        translated = [found.text for found in translator.translate(share)]
+        hypotheses = group.gather(translated, len(sources))
+        if parsing:
+            scores = score_trees(references, hypotheses).scores()
+            return next(score for score in scores if score.name == "F1")
+        return score_text(hypotheses, [references])[0]
+
+    return score

@@ -1,0 +1,63 @@
+"""The writer to the terminal: results are verbatim, tables aligned, closed pipes quiet."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from aiayn import console
+from aiayn.errors import UsageError
+
+LONG = "[bold]not markup[/bold] " * 20
+
+
+def test_a_result_is_written_verbatim_and_in_one_line(capsys):
+    console.result(LONG)
+    assert capsys.readouterr().out == LONG + "\n"
+
+
+def test_numbers_are_aligned_on_the_right_with_thousands_separated(capsys):
+    console.result_table(["name", "count"], [("a", 1234567), ("bb", 8)])
+    assert capsys.readouterr().out.splitlines() == [
+        "name      count",
+        "a     1,234,567",
+        "bb            8",
+    ]
+
+
+def test_a_table_without_names_has_no_head_and_writes_values_plainly(capsys):
+    console.result_table(["", ""], [("flag", True), ("list", [1000, 0.5]), ("[b]", None)])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["flag", "yes"], ["list", "1,000,", "0.5"], ["[b]", "None"]]
+
+
+def test_messages_warnings_and_errors_go_to_standard_error(capsys):
+    console.say(LONG)
+    console.warn("[odd]")
+    console.fail(UsageError("no such thing", fix="take another"))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"{LONG}\nwarning: [odd]\nerror: no such thing\n  fix: take another\n"
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr(console, "PLAIN_LINE_SECONDS", 0)
+    with console.progress("encoding", total=4000, unit="lines") as advance:
+        advance(3000)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("encoding: 3,000 of 4,000 lines, ")
+    assert last.startswith("encoding: 3,000 lines in ")
+
+
+@pytest.mark.parametrize(("ignored", "code"), [(False, 141), (True, 0)])
+def test_a_closed_pipe_ends_the_program_unless_it_is_to_be_ignored(ignored, code):
+    script = f"from aiayn import console\nif {ignored}: console.ignore_broken_stderr()\n"
+    script += "for _ in range(9999): console.say('a message')\nconsole.result('done')\n"
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as stderr:
+        ended = subprocess.run(
+            [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=stderr, timeout=60
+        )
+    assert (ended.returncode, ended.stdout) == (code, b"done\n" if ignored else b"")
