@@ -125,7 +125,7 @@ class TrainConfig:
     seed: int = 1
     """Seeds the weights, the order of the data and dropout."""
     precision: Precision = "auto"
-    """auto: bfloat16 on a GPU that has it, else float32."""
+    """auto: bfloat16 on a GPU or a processor that multiplies it, else float32."""
     compile: bool = False
     """Compile the network with torch.compile."""
     save_every: str = "10m"

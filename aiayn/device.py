@@ -95,7 +95,7 @@ def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
 
 def _multiplies_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and has_bfloat16()
 
 

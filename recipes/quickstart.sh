@@ -18,7 +18,7 @@ aiayn preprocess "$work/text/train.en" "$work/text/train.de" \
     --vocab-size 4000 -o "$work/data"
 
 say "3/6 train: the Transformer, tiny, in two processes"
-aiayn train "$work/data" -o "$work/run" --preset tiny --device cpu --nproc 2
+aiayn train "$work/data" -o "$work/run" --preset tiny --device cpu --precision float32 --nproc 2
 
 say "4/6 average: the mean of the last checkpoints"
 [ -e "$work/model.pt" ] || aiayn average "$work/run" -o "$work/model.pt" --last 5

@@ -116,7 +116,7 @@ shrink() {
     capture "settings of $1, 16 times narrower" "$file" _narrow "$1"
     # shellcheck disable=SC2034
     small=(--config "$file" --steps 4 --save-every 2 --valid-every 0 batch.tokens=400
-        batch.micro_tokens=400 optim.warmup=4 optim.factor=0.5 train.log_every=1)
+        batch.micro_tokens=400 optim.warmup=4 optim.factor=0.5 train.log_every=1 --precision float32)
 }
 _narrow() {
     aiayn info --preset "$1" --yaml |

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from aiayn import device
 from aiayn.device import (
     autocast,
     choose_device,
@@ -41,8 +42,13 @@ def test_more_processes_than_gpus_are_refused_with_their_number(monkeypatch):
         choose_device("auto", local_rank=1)
 
 
-def test_the_cpu_computes_in_float32_unless_told_otherwise():
-    assert choose_precision("auto", CPU) == torch.float32
+@pytest.mark.parametrize(("there", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_auto_is_bfloat16_on_a_processor_that_multiplies_it(monkeypatch, there, dtype):
+    monkeypatch.setattr(device, "has_bfloat16", lambda: there)
+    assert choose_precision("auto", CPU) == dtype
+
+
+def test_the_cpu_computes_in_the_precision_that_is_named():
     assert choose_precision("float32", CPU) == torch.float32
     assert choose_precision("float16", CPU) == torch.float16
 

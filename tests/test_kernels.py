@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from toy import threads
 
 from aiayn import kernels
+from aiayn.device import has_bfloat16
 from aiayn.kernels import cross_entropy, topk
 from aiayn.kernels import linear as linear_module
 from aiayn.kernels.attention import has_fused_attention, softmax, step_attention
@@ -21,10 +22,13 @@ from aiayn.kernels.layout import MULTIPLE, Layout, Packing
 from aiayn.kernels.linear import (
     ONEDNN_IS_FAST,
     Linear,
+    bfloat16_copy,
     can_use_onednn,
     concat_weights,
+    fused_linear,
     linear,
     onednn_linear,
+    uses_bfloat16,
 )
 from aiayn.kernels.norm import LayerNorm
 from aiayn.kernels.packed import Int8Linear, PackedLinear
@@ -123,6 +127,69 @@ def test_training_multiplies_by_onednn_where_it_is_fast(monkeypatch):
     assert can_use_onednn(inputs[0]) == ONEDNN_IS_FAST
     gradients(linear(*inputs), *inputs)
     assert len(calls) == 2 * ONEDNN_IS_FAST
+
+
+def layers_of_one_input(*, bias: bool = True) -> list[Linear]:
+    return [Linear(16, width, bias=bias) for width in (24, 8)]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_fused_linear_equals_its_layers_one_by_one(bias):
+    layers, x = layers_of_one_input(bias=bias), random(7, 16, dtype=torch.float32)
+    wanted = torch.cat([F.linear(x, each.weight, each.bias) for each in layers], dim=-1)
+    parameters = [p for layer in layers for p in layer.parameters()]
+    assert_equal_with_gradients(fused_linear(x, layers), wanted, x, *parameters)
+
+
+needs_bfloat16 = pytest.mark.skipif(
+    not has_bfloat16(), reason="this processor does not multiply bfloat16"
+)
+
+
+def relative_error(found: Tensor, wanted: Tensor) -> float:
+    return ((found.float() - wanted).norm() / wanted.norm()).item()
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_in_bfloat16_are_those_of_float32_to_a_percent_forward_and_back(bias):
+    layers, x = layers_of_one_input(bias=bias), random(37, 16, dtype=torch.float32)
+    parameters = [p for layer in layers for p in layer.parameters()]
+    wanted = fused_linear(x, layers)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert uses_bfloat16(x)
+        found = fused_linear(x, layers)
+    assert found.dtype == torch.bfloat16
+    assert relative_error(found, wanted) < 0.01
+    for one, other in zip(
+        gradients(found, x, *parameters), gradients(wanted, x, *parameters), strict=True
+    ):
+        assert one.dtype == torch.float32
+        assert relative_error(one, other) < 0.01
+
+
+@needs_bfloat16
+def test_weights_become_bfloat16_once_an_update():
+    weights = [layer.weight for layer in layers_of_one_input()]
+    with torch.inference_mode():  # as validation does
+        first = bfloat16_copy(*weights)
+    assert torch.equal(first, torch.cat(weights).bfloat16())
+    assert bfloat16_copy(*weights) is first
+    with torch.no_grad():
+        weights[1].add_(1.0)
+    assert torch.equal(bfloat16_copy(*weights), torch.cat(weights).bfloat16())
+    assert not first.is_inference()
+
+
+@needs_bfloat16
+def test_a_step_of_adam_makes_a_new_copy_in_bfloat16():
+    (layer,) = layers = [Linear(16, 8)]
+    optimizer = torch.optim.Adam(layer.parameters(), lr=1.0, fused=True)
+    before = bfloat16_copy(layer.weight)
+    with torch.autocast("cpu", torch.bfloat16):
+        fused_linear(torch.randn(3, 16), layers).sum().backward()
+    optimizer.step()
+    assert not torch.equal(bfloat16_copy(layer.weight), before)
 
 
 @pytest.mark.skipif(not torch._C._has_mkldnn, reason="this torch is built without oneDNN")

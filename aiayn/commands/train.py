@@ -74,7 +74,8 @@ class TrainOptions:
     device: Annotated[str, _running()] = "auto"
     """auto, cpu, cuda or mps."""
     precision: Annotated[Precision | None, _running(show_default=FROM_PRESET)] = None
-    """Type of matrix products; auto: bfloat16 on a GPU that has it, else float32."""
+    """Type of matrix products; auto: bfloat16 on a GPU or a processor that
+    multiplies it (AVX512_BF16, AMX), else float32."""
     compile: Annotated[bool | None, _running(show_default=FROM_PRESET)] = None
     """Compile the network with torch.compile."""
     nproc: Annotated[int, _running(min=1)] = 1

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from aiayn.device import has_bfloat16
@@ -113,14 +114,16 @@ class _Linear(torch.autograd.Function):
 
 
 _COPIES: MutableMapping[Tensor, tuple[list[int], Tensor]] = WeakTensorKeyDictionary()
+# A fused optimizer changes weights without counting it as a new version.
+register_optimizer_step_post_hook(lambda *_: _COPIES.clear())
 
 
 def bfloat16_copy(*weights: Tensor) -> Tensor:
     """Return matrices as one in bfloat16; it is made once an update, when they have changed."""
     versions = [weight._version for weight in weights]
     if weights[0] not in _COPIES or _COPIES[weights[0]][0] != versions:
-        # A copy that validation makes must serve for training, too.
-        with torch.no_grad(), torch.inference_mode(False):
+        # Outside of inference mode: a copy that validation makes must serve for training, too.
+        with torch.inference_mode(False), torch.no_grad():
             copy = torch.cat([weight.bfloat16() for weight in weights])
         _COPIES[weights[0]] = versions, copy
     return _COPIES[weights[0]][1]

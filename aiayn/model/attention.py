@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from aiayn.kernels.attention import has_fused_attention, softmax, step_attention
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.linear import Linear, fused_linear
-from aiayn.model.restricted import neighborhood, restricted_attention
+from aiayn.model.restricted import LONG, MANY, neighborhood, restricted_attention
 
 
 def attention(
