@@ -180,8 +180,14 @@ def preprocess(options: PreprocessOptions) -> None:
     codec = None
     if options.vocab_from:
         codec, settings = _reuse(Path(options.vocab_from), settings, options.given())
+    splits: dict[SplitName, list[Input]] = {"train": _inputs(options.files, options.task)}
+    sides = 1 if options.task == "parsing" else 2
+    if options.valid:
+        splits["valid"] = _inputs(options.valid[:sides], options.task)
+    if options.test:
+        splits["test"] = _inputs(options.test[:sides], options.task)
     folder = make_folder(
-        _splits(options),
+        splits,
         options.output,
         settings=settings,
         codec=codec,
@@ -192,17 +198,6 @@ def preprocess(options: PreprocessOptions) -> None:
     console.say_table(*folder.counts_table())
     for warning in folder.warnings():
         console.warn(warning)
-
-
-def _splits(options: PreprocessOptions) -> "dict[SplitName, list[Input]]":
-    """Return what each part of the folder is made from."""
-    splits: dict[SplitName, list[Input]] = {"train": _inputs(options.files, options.task)}
-    sides = 1 if options.task == "parsing" else 2
-    if options.valid:
-        splits["valid"] = _inputs(options.valid[:sides], options.task)
-    if options.test:
-        splits["test"] = _inputs(options.test[:sides], options.task)
-    return splits
 
 
 def _inputs(files: Sequence[Path], task: Task) -> "list[Input]":

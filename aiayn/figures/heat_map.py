@@ -28,12 +28,7 @@ def heat_map(
 ) -> Iterator[Text]:
     """Yield the lines of a map, in blocks of as many columns as the width has room for.
 
-    Args:
-        queries: Labels of the rows.
-        keys: Heads of the columns.
-        weights_LM: What is shown.
-        width: Cells of a line.
-        color: Show weights as colors; else as characters of more and more ink.
+    Weights are shown as colors, or else as characters of more and more ink.
     """
     label = min(WIDEST_LABEL, max(map(cell_len, queries)))
     widths = [min(WIDEST_COLUMN, max(NARROWEST_COLUMN, cell_len(key))) for key in keys]

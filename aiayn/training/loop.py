@@ -71,15 +71,8 @@ def train(
 ) -> None:
     """Train a model, from the start or from the last checkpoint of the run folder.
 
-    Args:
-        data: The training and validation data.
-        run_path: The run folder.
-        config: All settings.
-        device: auto, cpu, cuda or mps.
-        seconds: Stop after this time, with everything saved.
-        init_from: Initial weights.
-        score: Scores a model in validation; by default the BLEU or F1 of the validation text.
-        metrics_writer: Receives the numbers that go to metrics.jsonl, too.
+    After `seconds` it stops, with everything saved. Validation computes the BLEU or F1 of its
+    text, unless another `score` is given.
     """
     if init_from is not None:
         check_init_from(init_from, data, config)
