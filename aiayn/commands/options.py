@@ -6,7 +6,7 @@ command gets the whole object. Typer wants parameters of a function, so one is m
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from typer.models import ParameterInfo
@@ -35,16 +35,16 @@ def takes_options(
 
         command.__name__, command.__doc__ = run.__name__, run.__doc__
         command.__module__, command.__annotations__ = run.__module__, hints
-        vars(command)["__signature__"] = inspect.Signature(
-            [_parameter(field, hints[field.name]) for field in fields(options)]
-        )
+        parameters = [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if field.default is MISSING else field.default,
+                annotation=hints[field.name],
+            )
+            for field in fields(options)
+        ]
+        vars(command)["__signature__"] = inspect.Signature(parameters)
         return command
 
     return decorate
-
-
-def _parameter(field: "Field[Any]", annotation: object) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.default is MISSING else field.default
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-    )

@@ -1,7 +1,7 @@
 """`aiayn score`: text against references, trees against trees, or a model's perplexity."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -255,8 +255,9 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
 def print_scores(scores: list[Score], buckets: "list[LengthBucket]", *, as_json: bool) -> None:
     """Print scores as aligned lines with a table by length, or as JSON."""
     if as_json:
-        by_length = {"by_length": [bucket.record() for bucket in buckets]} if buckets else {}
-        console.result_json({"scores": _records(scores), **by_length})
+        by_length = [{**asdict(b), "scores": _records(b.scores)} for b in buckets]
+        record = {"scores": _records(scores), **({"by_length": by_length} if buckets else {})}
+        console.result_json(record)
         return
     for line in aligned(scores):
         console.result(line)

@@ -31,11 +31,6 @@ class LengthBucket:
     sentences: int
     scores: list[Score]
 
-    def record(self) -> dict[str, object]:
-        """Return the record for JSON."""
-        scores = [record for score in self.scores for record in score.records()]
-        return {"words": self.words, "sentences": self.sentences, "scores": scores}
-
 
 def score_text(
     hypotheses: Sequence[str],

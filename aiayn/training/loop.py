@@ -94,7 +94,8 @@ def train(
             score = validation_score(data, config.decode)
         corpus = data.corpus("train")
         t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
-        if is_complete(t):
+        averaged = config.train.average == 1 or has_current_average(run_path)
+        if has_ended(t) and averaged:
             log.say(f"up to date: {state.progress.step:,} updates are done")
             return
         if state.progress.step:
@@ -149,12 +150,6 @@ def out_of_patience(t: Training) -> bool:
     """Return whether validation has not improved for as long as `train.patience` allows."""
     patience = t.config.train.patience
     return patience > 0 and t.state.progress.stale >= patience
-
-
-def is_complete(t: Training) -> bool:
-    """Return whether nothing is left to do, averaging included."""
-    averaged = t.config.train.average == 1 or has_current_average(t.run.path)
-    return has_ended(t) and averaged
 
 
 def announce(t: Training) -> None:
