@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, assert_never
 
 import typer
-from click.core import ParameterSource
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import named_options, takes_options
 from aiayn.errors import AiaynError, UsageError
 
 if TYPE_CHECKING:
@@ -55,13 +54,6 @@ class ExportOptions:
     verify_text: Annotated[Path | None, _comparison(metavar="FILE", show_default=TEXT)] = None
     """Lines to compare on."""
 
-    def asks_to_verify(self) -> bool:
-        """Whether the command line itself asks for the comparison."""
-        return any(
-            self.context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-            for name in ("verify", "verify_text")
-        )
-
 
 @takes_options(ExportOptions)
 def export(options: ExportOptions) -> None:
@@ -88,7 +80,8 @@ def export(options: ExportOptions) -> None:
     file = load_model(path)
     lines = _lines_to_compare(path, file, options.verify_text)[: options.verify]
     ours = _translate(file, lines) if lines else []
-    if options.verify and not ours and options.asks_to_verify():
+    asked = named_options(options.context) & {"verify", "verify_text"}
+    if options.verify and asked and not ours:
         text = options.verify_text
         reason = f"{text} has no fitting line" if text else UNKNOWN
         raise UsageError(

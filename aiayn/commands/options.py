@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+from click.core import Context, ParameterSource
 from typer.models import ParameterInfo
 
 from aiayn.config import documentation
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Options = TypeVar("Options", bound="DataclassInstance")
+
+
+def named_options(context: Context) -> set[str]:
+    """Return the options that the command line itself names."""
+    source = context.get_parameter_source
+    return {name for name in context.params if source(name) == ParameterSource.COMMANDLINE}
 
 
 def takes_options(

@@ -35,9 +35,8 @@ def heat_map(
     for number, block in enumerate(_blocks(widths, width - label)):
         if number:
             yield Text()
-        yield Text(" " * label).append_text(
-            Text("".join(" " + _fit(keys[i], widths[i], right=True) for i in block))
-        )
+        heads = (" " + _fit(keys[i], widths[i], right=True) for i in block)
+        yield Text(" " * label + "".join(heads))
         for query, weights_M in zip(queries, weights_LM, strict=True):
             line = Text(_fit(query, label))
             for i in block:

@@ -51,10 +51,6 @@ class EvalbParameters:
         """Return whether a node with this label, or one equal to it, is deleted."""
         return any(self.same_label(label, deleted) for deleted in self.deleted_labels)
 
-    def deletes_leaf(self, label: str, word: str) -> bool:
-        """Return whether a preterminal is deleted, by its own label or its word."""
-        return label in self.deleted_labels or word in self.deleted_words
-
 
 COLLINS = EvalbParameters(
     name="COLLINS",
