@@ -138,13 +138,10 @@ def load_model(path: Path) -> ModelFile:
         model.check()
         return model
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, UsageError) as found:
+        reason = f"there is no {found}" if isinstance(found, KeyError) else str(found)
         raise DataError(
-            f"{path} does not hold a whole model: {_reason(found)}", fix=ANOTHER_CHECKPOINT
+            f"{path} does not hold a whole model: {reason}", fix=ANOTHER_CHECKPOINT
         ) from None
-
-
-def _reason(problem: Exception) -> str:
-    return f"there is no {problem}" if isinstance(problem, KeyError) else str(problem)
 
 
 def _read(path: Path) -> Any:
@@ -178,15 +175,10 @@ class SkipInit(TorchFunctionMode):
     ) -> Any:
         """Run a function of torch, unless it fills a tensor."""
         kwargs = kwargs or {}
+        # Descriptors, such as those of a tensor's attributes, have no such names.
+        module, name = getattr(func, "__module__", ""), getattr(func, "__name__", "")
         if func is torch.randn:
             func = torch.empty
-        elif _fills(func):
+        elif module == "torch.nn.init" or name in FILLS:
             return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
-
-
-def _fills(func: Callable[..., Any]) -> bool:
-    # Descriptors, such as those of a tensor's attributes, have no such names.
-    if getattr(func, "__module__", "") == "torch.nn.init":
-        return True
-    return getattr(func, "__name__", "") in FILLS

@@ -3,8 +3,9 @@
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from importlib import import_module
 from io import TextIOWrapper
+from keyword import iskeyword
 from typing import Annotated
 
 import click
@@ -95,65 +96,16 @@ app = typer.Typer(
 
 
 def load_command(name: str) -> click.Command:
-    """Import the module of a command and build the command."""
-    match name:
-        case "sample":
-            from aiayn.commands import sample
-
-            return build_command("sample", sample.sample, sample.EXAMPLES)
-        case "preprocess":
-            from aiayn.commands import preprocess
-
-            return build_command(
-                "preprocess", preprocess.preprocess, preprocess.EXAMPLES, cls=preprocess.Command
-            )
-        case "train":
-            from aiayn.commands import train
-
-            return build_command("train", train.train, train.EXAMPLES)
-        case "average":
-            from aiayn.commands import average
-
-            return build_command("average", average.average, average.EXAMPLES)
-        case "generate":
-            from aiayn.commands import generate
-
-            return build_command("generate", generate.generate, generate.EXAMPLES)
-        case "score":
-            from aiayn.commands import score
-
-            return build_command("score", score.score, score.EXAMPLES)
-        case "attend":
-            from aiayn.commands import attend
-
-            return build_command("attend", attend.attend, attend.EXAMPLES)
-        case "export":
-            from aiayn.commands import export
-
-            return build_command("export", export.export, export.EXAMPLES)
-        case "import":
-            from aiayn.commands import import_
-
-            return build_command("import", import_.import_model, import_.EXAMPLES)
-        case _:
-            from aiayn.commands import info
-
-            return build_command("info", info.info, info.EXAMPLES)
-
-
-def build_command(
-    name: str,
-    function: Callable[..., None],
-    examples: Sequence[str],
-    cls: type[TyperCommand] = TyperCommand,
-) -> click.Command:
-    """Return the command that runs a function, with examples below its help."""
+    """Import the module of a command and build the command, with examples below its help."""
+    python_name = f"{name}_" if iskeyword(name) else name
+    module = import_module(f"aiayn.commands.{python_name}")
     # Each paragraph of an epilog is printed as one line.
-    epilog = "\n\n".join(["[bold]Examples[/bold]", *examples])
+    epilog = "\n\n".join(["[bold]Examples[/bold]", *module.EXAMPLES])
     single = typer.Typer(
         rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False
     )
-    single.command(name, cls=cls, epilog=epilog)(function)
+    cls = getattr(module, "Command", TyperCommand)
+    single.command(name, cls=cls, epilog=epilog)(getattr(module, python_name))
     return typer.main.get_command(single)
 
 

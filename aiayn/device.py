@@ -88,11 +88,8 @@ def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if modern else torch.float32
     if precision == "bfloat16" and device.type == "cpu" and _matrix_tiles_crash():
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
-    return {
-        "float32": torch.float32,
-        "bfloat16": torch.bfloat16,
-        "float16": torch.float16,
-    }[precision]
+    dtype: torch.dtype = getattr(torch, precision)
+    return dtype
 
 
 def _matrix_tiles_crash() -> bool:
@@ -143,14 +140,9 @@ def if_it_fits(work: Callable[[], Result], device: torch.device) -> Result | Non
         if not is_out_of_memory(problem):
             raise
     # Not above: while the exception is alive, so is what the failed attempt has computed.
-    free_memory(device)
-    return None
-
-
-def free_memory(device: torch.device) -> None:
-    """Release cached blocks, so that a smaller batch finds room."""
     if device.type == "cuda":
-        torch.cuda.empty_cache()
+        torch.cuda.empty_cache()  # so that a smaller batch finds room
+    return None
 
 
 def peak_memory(device: torch.device) -> int:

@@ -33,7 +33,7 @@ class ImportOptions:
 
 
 @takes_options(ImportOptions)
-def import_model(options: ImportOptions) -> None:
+def import_(options: ImportOptions) -> None:
     """Convert a foreign model into a model file for generate, score, attend and train.
 
     Needs `pip install 'aiayn\\[export]'`, but no network: the folder must exist. It

@@ -6,9 +6,10 @@ command gets the whole object. Typer wants parameters of a function, so one is m
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+from click.core import Context, ParameterSource
 from typer.models import ParameterInfo
 
 from aiayn.config import documentation
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Options = TypeVar("Options", bound="DataclassInstance")
+
+
+def named_options(context: Context) -> set[str]:
+    """Return the options that the command line itself names."""
+    source = context.get_parameter_source
+    return {name for name in context.params if source(name) == ParameterSource.COMMANDLINE}
 
 
 def takes_options(
@@ -35,16 +42,16 @@ def takes_options(
 
         command.__name__, command.__doc__ = run.__name__, run.__doc__
         command.__module__, command.__annotations__ = run.__module__, hints
-        vars(command)["__signature__"] = inspect.Signature(
-            [_parameter(field, hints[field.name]) for field in fields(options)]
-        )
+        parameters = [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if field.default is MISSING else field.default,
+                annotation=hints[field.name],
+            )
+            for field in fields(options)
+        ]
+        vars(command)["__signature__"] = inspect.Signature(parameters)
         return command
 
     return decorate
-
-
-def _parameter(field: "Field[Any]", annotation: object) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.default is MISSING else field.default
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-    )

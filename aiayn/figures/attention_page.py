@@ -17,13 +17,7 @@ WHOLE = 10_000
 
 
 def draw_page(attention: SentenceAttention, *, title: str, chosen: dict[str, list[int]]) -> str:
-    """Return the page.
-
-    Args:
-        attention: What can be switched between.
-        title: What the page is called.
-        chosen: For each kind, the queries that are picked out at first; none: all.
-    """
+    """Return the page; `chosen` are the queries of each kind that are picked out at first."""
     data = {
         "layers": attention.layers,
         "heads": [{"name": str(head), "color": color(head)} for head in attention.heads],

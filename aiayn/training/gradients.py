@@ -43,8 +43,9 @@ class Gradients:
 
     def clear(self) -> None:
         """Start a sum."""
-        self.total.zero_()
         self.flat.zero_()
+        if self.total is not self.flat:
+            self.total.zero_()
 
     def collect(self) -> None:
         """Add the gradient of a micro-batch to the sum."""
