@@ -3,14 +3,12 @@
 import errno
 import os
 import sys
-from importlib import import_module
 from io import TextIOWrapper
-from keyword import iskeyword
 from typing import Annotated
 
 import click
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from aiayn import __version__, console
 from aiayn.errors import AiaynError, Stopped, UsageError, did_you_mean
@@ -96,17 +94,29 @@ app = typer.Typer(
 
 
 def load_command(name: str) -> click.Command:
-    """Import the module of a command and build the command, with examples below its help."""
-    python_name = f"{name}_" if iskeyword(name) else name
-    module = import_module(f"aiayn.commands.{python_name}")
-    # Each paragraph of an epilog is printed as one line.
-    epilog = "\n\n".join(["[bold]Examples[/bold]", *module.EXAMPLES])
-    single = typer.Typer(
-        rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False
-    )
-    cls = getattr(module, "Command", TyperCommand)
-    single.command(name, cls=cls, epilog=epilog)(getattr(module, python_name))
-    return typer.main.get_command(single)
+    """Return a command; its module is imported now."""
+    match name:
+        case "sample":
+            from aiayn.commands.sample import sample as command
+        case "preprocess":
+            from aiayn.commands.preprocess import preprocess as command
+        case "train":
+            from aiayn.commands.train import train as command
+        case "average":
+            from aiayn.commands.average import average as command
+        case "generate":
+            from aiayn.commands.generate import generate as command
+        case "score":
+            from aiayn.commands.score import score as command
+        case "attend":
+            from aiayn.commands.attend import attend as command
+        case "export":
+            from aiayn.commands.export import export as command
+        case "import":
+            from aiayn.commands.import_ import import_ as command
+        case _:
+            from aiayn.commands.info import info as command
+    return command
 
 
 def _print_version(wanted: bool) -> None:

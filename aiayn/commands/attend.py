@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.data.atomic import require_writable, write_bytes
 from aiayn.data.text import STDIN, read_raw_lines
 from aiayn.errors import UsageError
@@ -74,7 +74,7 @@ class AttendOptions:
     """auto, cpu, cuda or mps."""
 
 
-@takes_options(AttendOptions)
+@command(AttendOptions, EXAMPLES)
 def attend(options: AttendOptions) -> None:
     """Show what the heads of a model attend to (figures 3 to 5 of the paper).
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.data.atomic import require_writable
 from aiayn.errors import UsageError
 
@@ -40,7 +40,7 @@ class AverageOptions:
     """Average the checkpoints after these updates instead."""
 
 
-@takes_options(AverageOptions)
+@command(AverageOptions, EXAMPLES)
 def average(options: AverageOptions) -> None:
     """Average checkpoints of a run into one model file (section 6.1 of the paper)."""
     from aiayn.checkpoint import save_model

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, assert_never
 import typer
 
 from aiayn import console
-from aiayn.commands.options import named_options, takes_options
+from aiayn.commands.options import command, named_options
 from aiayn.errors import AiaynError, UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ExportOptions:
     """Lines to compare on."""
 
 
-@takes_options(ExportOptions)
+@command(ExportOptions, EXAMPLES)
 def export(options: ExportOptions) -> None:
     """Write a model as a folder for another toolkit, and check that it translates alike.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.config_file import differences, settings_of, to_yaml
 from aiayn.data.atomic import require_writable, write_bytes
 from aiayn.errors import UsageError
@@ -44,7 +44,7 @@ class InfoOptions:
     """Print JSON for machines."""
 
 
-@takes_options(InfoOptions)
+@command(InfoOptions, EXAMPLES)
 def info(options: InfoOptions) -> None:
     """Describe a preset, data folder, run or model: settings, sizes, parameters, progress."""
     preset, paths, svg = options.preset, options.paths or [], options.svg

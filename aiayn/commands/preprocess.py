@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from aiayn import console
-from aiayn.commands.options import named_options, takes_options
+from aiayn.commands.options import command, named_options
 from aiayn.data.atomic import require_writable
 from aiayn.data.pretokenize import Pretokenize
 from aiayn.data.settings import Settings, Subword, Task
@@ -154,7 +154,7 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-@takes_options(PreprocessOptions)
+@command(PreprocessOptions, EXAMPLES, Command)
 def preprocess(options: PreprocessOptions) -> None:
     """Turn text into subword ids: the data folder that `train` reads.
 

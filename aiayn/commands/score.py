@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.data.text import STDIN, read_lines, stdin_is_terminal
 from aiayn.errors import UsageError
 from aiayn.scoring.score import MetricName, Score, aligned, parse_band, require_same_count
@@ -90,7 +90,7 @@ class ScoreOptions:
     """With --model: auto, cpu, cuda or mps."""
 
 
-@takes_options(ScoreOptions)
+@command(ScoreOptions, EXAMPLES)
 def score(options: ScoreOptions) -> None:
     """Score translations or parses: the number, and the signature that says which number."""
     band = parse_band(options.expect) if options.expect else None

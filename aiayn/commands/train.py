@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.config import Config, Precision, TrainConfig, parse_interval
 from aiayn.config_file import apply_overrides, read_yaml
 from aiayn.errors import UsageError
@@ -84,7 +84,7 @@ class TrainOptions:
     score; 0: never."""
 
 
-@takes_options(TrainOptions)
+@command(TrainOptions, EXAMPLES)
 def train(options: TrainOptions) -> None:
     """Train a Transformer (section 5 of the paper).
 
