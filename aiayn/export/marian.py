@@ -6,12 +6,10 @@ pieces have other ids.
 """
 
 from collections.abc import Iterator
-from typing import assert_never
 
 import torch
 from torch import Tensor, nn
 
-from aiayn.config import Activation
 from aiayn.model.layers import DecoderLayer, EncoderLayer
 from aiayn.model.transformer import Transformer
 
@@ -57,15 +55,6 @@ def their_name(name: str) -> str:
     for i, theirs in enumerate(NORMS[stack], start=1):
         inner = inner.replace(f"add_{i}.norm.", f"{theirs}.")
     return f"model.{stack}.layers.{number}.{inner}"
-
-
-def activation_name(activation: Activation) -> str:
-    """Return what an activation is called in config.json."""
-    match activation:
-        case "relu" | "swish":
-            return activation
-        case _:
-            assert_never(activation)
 
 
 def sines_first(d_model: int) -> Tensor:
