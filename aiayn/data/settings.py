@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Literal, Self
 
 from aiayn.data.pretokenize import Preparation, Pretokenize
@@ -14,7 +15,7 @@ Subword = Literal["bpe", "unigram", "char", "word"]
 LANGUAGES = re.compile("[a-z]{2,3}-[a-z]{2,3}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class CodecSettings:
     """What happens to text before and after the subwords."""
 
@@ -33,12 +34,12 @@ class CodecSettings:
         """Kind of units on the target side."""
         return "word" if self.task == "parsing" else self.subword
 
-    @property
+    @cached_property
     def source_preparation(self) -> Preparation:
         """What happens to source text before the subwords."""
         return Preparation(self.pretokenize, self.source_language, self.lowercase)
 
-    @property
+    @cached_property
     def target_preparation(self) -> Preparation:
         """What happens to target text before the subwords; nothing, if it is a tree."""
         # A tree has symbols, which neither Moses nor lower case may touch.
