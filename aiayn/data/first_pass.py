@@ -16,7 +16,7 @@ from aiayn.data.pretokenize import Preparation
 from aiayn.data.reservoir import Reservoir
 from aiayn.data.settings import Settings, Subword
 from aiayn.data.trees import clean, read_trees, tag_inventory
-from aiayn.data.unfinished import Job, State, duplicates_file
+from aiayn.data.unfinished import DUPLICATES_FILE, Job, State
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.data.workers import count_cores, map_in_order
 
@@ -57,7 +57,7 @@ def _check(
     pairs = dict.fromkeys(inputs, 0)
     with ExitStack() as stack:
         step = stack.enter_context(console.progress("checking", total=None, unit="pairs"))
-        path = duplicates_file(output)
+        path = output / DUPLICATES_FILE
         finder = settings.dedup and stack.enter_context(find_duplicates(path))
         for split, each in inputs.items():
             for block in read_blocks(each):
