@@ -67,7 +67,8 @@ def read(folder: Path) -> ModelFile:
     tokenizer = _read_json(folder / "tokenizer_config.json", optional=True)
     source, target = _read_ids(folder, settings, tokenizer)
     codec = _codec(folder, tokenizer, source, target)
-    theirs = _complete(_read_weights(folder), settings)
+    theirs = _read_weights(folder)
+    _complete(theirs, settings)
     output_bias = bool(theirs.get(marian.OUTPUT_BIAS, torch.zeros(1)).any())
     config = _config(settings, _tie(theirs, shared=codec.shared), output_bias)
     # Shapes are all that is needed of our model, so it takes no memory.
@@ -94,10 +95,11 @@ def read(folder: Path) -> ModelFile:
         weights["output.weight"] = weights["target_embedding.weight"]
     if config.tie == "all":
         weights["source_embedding.weight"] = weights["target_embedding.weight"]
-    whole = Config(model=config, decode=_decode(folder, settings))
-    return ModelFile(
-        config=whole, codec=codec, weights=weights, history={"imported": folder.resolve().name}
-    )
+    search = {**settings, **_read_json(folder / "generation_config.json", optional=True)}
+    # The beam only: their length penalty is another formula, so alpha stays ours.
+    decode = DecodeConfig(beam=search.get("num_beams") or DecodeConfig().beam)
+    whole, history = Config(model=config, decode=decode), {"imported": folder.resolve().name}
+    return ModelFile(config=whole, codec=codec, weights=weights, history=history)
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
@@ -142,12 +144,6 @@ def _config(settings: dict[str, Any], tie: Tie, output_bias: bool) -> ModelConfi
         tie=tie,
         output_bias=output_bias,
     )
-
-
-def _decode(folder: Path, settings: dict[str, Any]) -> DecodeConfig:
-    """Return the beam size; their length penalty is another formula, so alpha stays ours."""
-    search = {**settings, **_read_json(folder / "generation_config.json", optional=True)}
-    return DecodeConfig(beam=search.get("num_beams") or DecodeConfig().beam)
 
 
 def _read_ids(
@@ -220,34 +216,33 @@ def _kind(model: bytes, folder: Path) -> Subword:
 def _read_weights(folder: Path) -> dict[str, Tensor]:
     """Read the weights onto the CPU; opening them never runs code."""
     modern, older = folder / "model.safetensors", folder / "pytorch_model.bin"
+    path = modern if modern.is_file() else older
+    if not path.is_file():
+        raise UsageError(
+            f"{folder} holds neither {modern.name} nor {older.name}",
+            fix="give the folder of a MarianMTModel with its weights",
+        )
     try:
-        if modern.is_file():
-            theirs = load_file(modern)
-        elif older.is_file():
-            theirs = torch.load(older, map_location="cpu", weights_only=True)
+        if path == modern:
+            theirs = load_file(path)
         else:
-            raise UsageError(
-                f"{folder} holds neither {modern.name} nor {older.name}",
-                fix="give the folder of a MarianMTModel with its weights",
-            )
+            theirs = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError) as problem:
-        path = modern if modern.is_file() else older
         raise DataError(f"{path} cannot be read: {problem}", fix=COPY_AGAIN) from None
     # Many are stored in float16.
     return {name: weight.float() for name, weight in theirs.items()}
 
 
-def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> dict[str, Tensor]:
+def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> None:
     """Add matrices that are tied and so not stored; scale embeddings as we do."""
-    whole = dict(theirs)
     for name, instead in ((SOURCE, marian.SHARED), (TARGET, marian.SHARED), (OUTPUT, TARGET)):
-        if name not in whole and instead in whole:
-            whole[name] = whole[instead]
+        if name not in theirs and instead in theirs:
+            theirs[name] = theirs[instead]
     # Our models multiply embeddings by sqrt(d_model); one that does not is divided by it.
     if not settings.get("scale_embedding", False):
         for name in (SOURCE, TARGET):
-            whole[name] = whole[name] / math.sqrt(settings["d_model"])
-    return whole
+            # Not in place: the output may be the same matrix.
+            theirs[name] = theirs[name] / math.sqrt(settings["d_model"])
 
 
 def _tie(theirs: dict[str, Tensor], *, shared: bool) -> Tie:

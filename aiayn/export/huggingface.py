@@ -161,10 +161,9 @@ class MarianModel:
     def __init__(self, folder: Path, codec: Codec) -> None:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
-        here = {"local_files_only": True}
         self._settings = codec.settings
-        self._tokenizer = MarianTokenizer.from_pretrained(folder, **here)
-        self._model = MarianMTModel.from_pretrained(folder, **here).eval()
+        self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+        self._model = MarianMTModel.from_pretrained(folder, local_files_only=True).eval()
 
     @torch.inference_mode()
     def translate(self, lines: list[str], limits: list[int]) -> list[str]:
