@@ -32,8 +32,8 @@ class Pieces(Vocabulary):
     def __init__(self, *pieces: str) -> None:
         self.named = [piece.replace("_", "\u2581") for piece in pieces]
 
-    def _piece(self, index: int) -> str:
-        return self.named[index]
+    def pieces(self, ids):
+        return [self.named[i] for i in ids]
 
 
 @pytest.mark.parametrize(

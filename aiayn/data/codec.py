@@ -14,6 +14,7 @@ from typing import Any
 
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.settings import CodecSettings, Subword
+from aiayn.data.shards import REPAIR
 from aiayn.data.vocabulary import MarianVocabulary, Vocabulary
 from aiayn.errors import DataError
 
@@ -113,10 +114,8 @@ class Codec:
             return cls.from_state(state)
         # A RuntimeError is how SentencePiece refuses a damaged model.
         except (OSError, ValueError, TypeError, KeyError, RuntimeError) as problem:
-            raise DataError(
-                f"{folder} does not hold a whole vocabulary: {problem}",
-                fix="make the data folder again with aiayn preprocess --force",
-            ) from None
+            reason = f"{folder} does not hold a whole vocabulary: {problem}"
+            raise DataError(reason, fix=REPAIR) from None
 
 
 def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:

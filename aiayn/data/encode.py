@@ -76,7 +76,7 @@ class Encoder:
         source_ids = self.codec.encode_source_batch(sources)
         target_ids = self.codec.encode_target_batch(targets)
         both_lengths = np.array([list(map(len, source_ids)), list(map(len, target_ids))])
-        codes = self._codes(block, sources, targets, both_lengths)
+        codes = self._codes(block, (sources, targets), both_lengths)
         tally = {reason: int((codes == code).sum()) for code, reason in REASONS.items()}
         keep = codes == KEPT
         pairs = compress(zip(source_ids, target_ids, strict=True), keep.tolist())
@@ -84,9 +84,14 @@ class Encoder:
         lengths = both_lengths[:, keep].T.reshape(-1)
         counts = Counts(read=block.pairs, dropped={k: n for k, n in tally.items() if n})
         self._count(counts, flat, lengths)
-        dropped = np.flatnonzero(codes).tolist()
+        dropped: list[int] = np.flatnonzero(codes).tolist()
         counts.source.words = _words(block.source, sources, dropped)
         counts.target.words = _words(block.target, targets, dropped)
+        dropped_lines = (
+            f"{block.name}\t{block.line + i}\t{REASONS[codes[i]]}"
+            f"\t{both_lengths[0, i] - 1}\t{both_lengths[1, i] - 1}\n"
+            for i in dropped
+        )
         texts = (block.source, block.reference) if self.keep_text else ("", "")
         source, reference = (
             join_lines(compress(split_lines(text), keep.tolist())) for text in texts
@@ -95,16 +100,12 @@ class Encoder:
             ids=flat.tobytes(),
             lengths=lengths,
             counts=counts,
-            dropped=_dropped_lines(block, codes, both_lengths),
+            dropped="".join(dropped_lines),
             texts=(source, reference),
         )
 
     def _codes(
-        self,
-        block: Block,
-        sources: Sequence[str],
-        targets: Sequence[str],
-        both_lengths: NDArray[np.int64],
+        self, block: Block, sides: Sequence[Sequence[str]], both_lengths: NDArray[np.int64]
     ) -> NDArray[np.uint8]:
         """Return KEPT or the reason to drop it for each pair."""
         shorter, longer = both_lengths.min(axis=0), both_lengths.max(axis=0)
@@ -116,7 +117,7 @@ class Encoder:
             codes[longer > self.max_length] = LENGTH
         if self._repeated is not None:
             codes[self._repeated[block.start : block.start + block.pairs] == 1] = DUPLICATE
-        for side in (sources, targets):
+        for side in sides:
             codes[np.fromiter(map(str.isspace, side), bool)] = EMPTY
         codes[shorter == 1] = EMPTY  # nothing but EOS
         return codes
@@ -151,13 +152,3 @@ def _words(text: str, lines: Sequence[str], dropped: Sequence[int]) -> int:
     """Return how many words the kept lines have, by their spaces."""
     # Over the whole text at once this is far faster than splitting every line.
     return text.count(" ") + len(lines) - sum(lines[i].count(" ") + 1 for i in dropped)
-
-
-def _dropped_lines(
-    block: Block, codes: NDArray[np.uint8], both_lengths: NDArray[np.int64]
-) -> str:
-    return "".join(
-        f"{block.name}\t{block.line + i}\t{REASONS[codes[i]]}"
-        f"\t{both_lengths[0, i] - 1}\t{both_lengths[1, i] - 1}\n"
-        for i in np.flatnonzero(codes).tolist()
-    )

@@ -35,8 +35,6 @@ from aiayn.data.workers import count_cores
 from aiayn.errors import DataError, Stopped, UsageError
 from aiayn.signals import RESUME, raise_on_signals
 
-CHUNK = 1 << 20
-
 
 def preprocess(
     inputs: Inputs,
@@ -171,7 +169,7 @@ def _spooled(inputs: Inputs, output: Path) -> Iterator[Inputs]:
     path = output / SPOOL
     try:
         with path.open("wb") as file, open_bytes(STDIN) as stream:
-            shutil.copyfileobj(stream, file, CHUNK)
+            shutil.copyfileobj(stream, file)
         kept = TabbedText(path, name="standard input")
         yield {
             name: [kept if i in streams else i for i in each] for name, each in inputs.items()

@@ -16,11 +16,7 @@ from typing import IO, Any
 from aiayn.errors import DataError, UsageError
 
 STDIN = Path("-")
-PACKED: dict[str, Callable[..., Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
+PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
 """What reading a damaged file raises, plain or compressed."""

@@ -77,8 +77,7 @@ class State:
     """Shards of each split."""
 
     def save(self, output: Path) -> None:
-        """Write the state into a data folder."""
-        # A few kB, and seldom: once a shard of some ten million ids.
+        """Write the state into a data folder: a few kB, once a shard."""
         write_json(output / STATE_FILE, asdict(self))
 
     @classmethod

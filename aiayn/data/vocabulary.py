@@ -71,9 +71,8 @@ class Vocabulary:
             # By name: SentencePiece itself would merge unknown neighbors into one.
             words = (_escape(text).split() for text in texts)
             return [[*(self._word_ids.get(word, UNK) for word in w), EOS] for w in words]
-        ids: list[list[int]] = self._processor.encode(
-            _escape_all(texts), add_eos=True, num_threads=1
-        )
+        texts = _escape_all(texts)
+        ids: list[list[int]] = self._processor.encode(texts, add_eos=True, num_threads=1)
         return ids
 
     @cached_property
