@@ -15,8 +15,7 @@ from typer.core import TyperCommand
 from aiayn import console
 from aiayn.commands.options import command, named_options
 from aiayn.data.atomic import require_writable
-from aiayn.data.pretokenize import Pretokenize
-from aiayn.data.settings import Settings, Subword, Task
+from aiayn.data.settings import Pretokenize, Settings, Subword, Task
 from aiayn.data.text import STDIN
 from aiayn.errors import UsageError
 
