@@ -25,9 +25,10 @@ from aiayn.errors import DataError, UsageError
 from aiayn.model.transformer import Transformer
 
 FORMAT = "aiayn model"
+# Raised when a file that is written cannot be read by an earlier version.
 VERSION = 1
-"""Raised when a file that is written cannot be read by an earlier version."""
 
+# What opening a torn, damaged or foreign file may raise.
 UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -37,10 +38,9 @@ UNREADABLE = (
     OSError,
     ValueError,
 )
-"""What opening a torn, damaged or foreign file may raise."""
 
+# How modules initialize a tensor without nn.init; div scales random numbers just drawn.
 FILLS = {"normal_", "uniform_", "fill_", "zero_", "div"}
-"""How modules initialize a tensor without nn.init; div scales random numbers just drawn."""
 
 ANOTHER_CHECKPOINT = (
     "give a run folder or a .pt file that aiayn wrote; if this is one, use another checkpoint"

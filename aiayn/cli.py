@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from aiayn import __version__, console
 from aiayn.errors import AiaynError, Stopped, UsageError, did_you_mean
 
+# The commands in the order of the pipeline, with the first line of their help.
 SUMMARIES = {
     "sample": "Make an English-German corpus by rule, of any size, for trying, testing and"
     " measuring.",
@@ -30,7 +31,7 @@ SUMMARIES = {
     "info": "Describe a preset, data folder, run or model: settings, sizes, parameters,"
     " progress.",
 }
-"""The commands in the order of the pipeline, with the first line of their help."""
+# Names that other toolkits have for our commands.
 SYNONYMS = {
     "translate": "generate",
     "decode": "generate",
@@ -40,7 +41,6 @@ SYNONYMS = {
     "tokenize": "preprocess",
     "convert": "export",
 }
-"""Names that other toolkits have for our commands."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -150,6 +150,7 @@ def _explain(problem: OSError) -> UsageError | None:
     )
 
 
+# Read by torch and its libraries when they are loaded, unless the user has set them.
 ENVIRONMENT = {
     # Threads that wait for one another spin for some microseconds and then sleep: long spinning
     # is slow if other processes want the core, and sleeping at once is slow if none does.
@@ -159,7 +160,6 @@ ENVIRONMENT = {
     "LRU_CACHE_CAPACITY": "256",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
 }
-"""Read by torch and its libraries when they are loaded, unless the user has set them."""
 
 
 def _prepare() -> None:

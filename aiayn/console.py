@@ -15,14 +15,14 @@ from rich.text import Text
 
 from aiayn.errors import AiaynError
 
+# Without a terminal, progress is one line this often.
 PLAIN_LINE_SECONDS = 30
-"""Without a terminal, progress is one line this often."""
 
+# Exit code of a tool whose output nobody reads any more: 128 + SIGPIPE.
 CLOSED_PIPE = 141
-"""Exit code of a tool whose output nobody reads any more: 128 + SIGPIPE."""
 
+# Columns of output that is not a terminal: nothing is wrapped or cut there.
 WIDE = 10_000
-"""Columns of output that is not a terminal: nothing is wrapped or cut there."""
 
 
 class _Console(Console):

@@ -14,13 +14,13 @@ import torch
 from aiayn.config import Precision
 from aiayn.errors import UsageError
 
+# What torch says on the CPU and on MPS, where it raises a plain RuntimeError.
 OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory")
-"""What torch says on the CPU and on MPS, where it raises a plain RuntimeError."""
 
 Result = TypeVar("Result")
 
+# glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD: freed pages stay with the process.
 MALLOC_KEEP = ((-1, 1 << 30), (-2, 1 << 26), (-3, 1 << 30))
-"""glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD: freed pages stay with the process."""
 
 
 def choose_device(name: str, *, local_rank: int = 0) -> torch.device:

@@ -27,10 +27,10 @@ from aiayn.device import choose_device, prepare_device
 from aiayn.errors import AiaynError, ProcessLost, UsageError
 
 SECONDS_BETWEEN_REPLIES = 0.01
+# From Linux's prctl.h: the signal to receive when the parent dies.
 PR_SET_PDEATHSIG = 1
-"""From Linux's prctl.h: the signal to receive when the parent dies."""
+# What gloo reports when another process has died.
 CONNECTION_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
-"""What gloo reports when another process has died."""
 
 Item = TypeVar("Item")
 

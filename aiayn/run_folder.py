@@ -29,13 +29,13 @@ from aiayn.data.folder import DataFolder
 from aiayn.errors import DataError, UsageError
 
 CHECKPOINTS = "checkpoints"
+# Which file of a run folder stands for the run: the first that exists and is not outdated.
 DEFAULT_MODELS = ("average.pt", "best.pt", "last.pt")
-"""Which file of a run folder stands for the run: the first that exists and is not outdated."""
+# A run that was told to stop may still be saving.
 LOCK_PATIENCE_SECONDS = 10
-"""A run that was told to stop may still be saving."""
+# Settings that may differ when a run is resumed: none affects what is learned, but for those of
+# `MAY_NOT_CHANGE`.
 MAY_CHANGE = ("train.", "decode.", "batch.micro_tokens")
-"""Settings that may differ when a run is resumed: none affects what is learned, but for those
-of `MAY_NOT_CHANGE`."""
 MAY_NOT_CHANGE = ("train.seed", "train.precision")
 
 

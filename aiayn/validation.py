@@ -26,11 +26,11 @@ from aiayn.scoring.bleu import score_text
 from aiayn.scoring.brackets import score_trees
 from aiayn.scoring.score import Score
 
+# Returns the loss of a batch without smoothing, summed over its target tokens.
 BatchLoss = Callable[[Transformer, Batch], Tensor]
-"""Returns the loss of a batch without smoothing, summed over its target tokens."""
 
+# Translates the validation text and returns its score, the same on every process.
 ScoreModel = Callable[[Transformer, ProcessGroup], Score]
-"""Translates the validation text and returns its score, the same on every process."""
 
 
 class Validation(NamedTuple):

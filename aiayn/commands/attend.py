@@ -27,8 +27,8 @@ EXAMPLES = (
 )
 
 CROSS, MEAN = "cross", "mean"
+# Of the weights in JSON: as many as float32 has.
 DIGITS = 6
-"""Of the weights in JSON: as many as float32 has."""
 
 _what = partial(typer.Option, rich_help_panel="What to show")
 _where = partial(typer.Option, rich_help_panel="Where to show it")

@@ -18,8 +18,8 @@ EXAMPLES = (
 )
 
 LAST = 5
+# How model files begin, and other archives.
 MODEL_FILE = b"PK"
-"""How model files begin, and other archives."""
 
 _which = partial(typer.Option, rich_help_panel="Which checkpoints")
 

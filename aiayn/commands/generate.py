@@ -33,10 +33,10 @@ EXAMPLES = (
 )
 
 STDOUT = Path("-")
+# Lines of each kind that are named where some are out of the ordinary.
 SHOWN = 5
-"""Lines of each kind that are named where some are out of the ordinary."""
+# Below this temperature, logits leave the range of float32.
 SMALLEST = 1e-6
-"""Below this temperature, logits leave the range of float32."""
 
 _text = partial(typer.Option, metavar="FILE")
 _search = partial(typer.Option, rich_help_panel="Search", show_default="the model's")

@@ -29,10 +29,10 @@ EXAMPLES = (
     "paste big.en big.de | aiayn preprocess - --pretokenize moses --languages en-de -o data",
 )
 
+# Subwords of the paper's parser that saw the Wall Street Journal alone.
 PARSING_VOCABULARY = 16_000
-"""Subwords of the paper's parser that saw the Wall Street Journal alone."""
+# SentencePiece needs 3 kB of memory for each line that it learns a unigram model from.
 UNIGRAM_LINES = 300_000
-"""SentencePiece needs 3 kB of memory for each line that it learns a unigram model from."""
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 # Defaults as the help shows them.

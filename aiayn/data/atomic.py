@@ -16,8 +16,8 @@ from aiayn.errors import UsageError
 if sys.platform != "win32":
     import fcntl
 
+# What a file's name ends in while it is being written.
 TEMPORARY = ".partial"
-"""What a file's name ends in while it is being written."""
 SECONDS_BETWEEN_TRIES = 0.1
 
 

@@ -19,8 +19,8 @@ from aiayn.data.vocabulary import BYTES
 from aiayn.special_ids import EOS, UNK
 
 KEPT, EMPTY, DUPLICATE, LENGTH, RATIO = range(5)
+# Why a pair is dropped; of several reasons, the first holds.
 REASONS = {EMPTY: "empty", DUPLICATE: "duplicate", LENGTH: "length", RATIO: "ratio"}
-"""Why a pair is dropped; of several reasons, the first holds."""
 
 DROPPED_COLUMNS = ("file", "line", "reason", "source subwords", "target subwords")
 

@@ -19,8 +19,8 @@ from aiayn.data.unfinished import DUPLICATES_FILE, Job, State
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.data.workers import count_cores, map_in_order
 
+# Starting another process takes about as long as Moses needs for so many lines.
 LINES_PER_WORKER = 20_000
-"""Starting another process takes about as long as Moses needs for so many lines."""
 
 Inputs = Mapping[SplitName, Sequence[Input]]
 PairSample = list[tuple[str, str]]

@@ -16,8 +16,8 @@ from aiayn.errors import DataError, UsageError
 
 VOCABULARY_FOLDER = "vocab"
 UNFINISHED_FOLDER = "unfinished"
+# Share of unknown tokens above which there is a warning.
 MANY_UNKNOWN = 0.01
-"""Share of unknown tokens above which there is a warning."""
 
 
 class DataFolder:

@@ -17,8 +17,8 @@ from aiayn.errors import DataError
 PAIRS_PER_BLOCK = 2000
 
 # Texts and not lists of lines: one string goes to another process much faster.
+# Source, target and reference of consecutive pairs, each with one line a pair.
 PairTexts = tuple[str, str, str]
-"""Source, target and reference of consecutive pairs, each with one line a pair."""
 
 
 @dataclass(frozen=True, slots=True)

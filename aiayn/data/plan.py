@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 Lengths = NDArray[np.int32]
 PairNumbers = NDArray[np.int64]
+# Pairs whose lengths are added up at a time.
 BLOCK = 2**20
-"""Pairs whose lengths are added up at a time."""
 
 
 @dataclass(frozen=True, slots=True)

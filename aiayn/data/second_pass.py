@@ -17,8 +17,8 @@ from aiayn.data.shards import write_shard
 from aiayn.data.unfinished import DROPPED_FILE, DUPLICATES_FILE, ShardRecord, State
 from aiayn.data.workers import count_cores, map_in_order
 
+# Starting another process takes about as long as encoding so many pairs.
 PAIRS_PER_WORKER = 50_000
-"""Starting another process takes about as long as encoding so many pairs."""
 
 
 def second_pass(

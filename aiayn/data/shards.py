@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from aiayn.data.atomic import file_sha256, write_whole
 from aiayn.errors import DataError
 
+# Token ids as they are on disk: uint16 or uint32.
 Ids = NDArray[np.integer]
-"""Token ids as they are on disk: uint16 or uint32."""
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
+# How to fix a data folder that is damaged.
 REPAIR = "copy the folder again, or make it again with aiayn preprocess --force"
-"""How to fix a data folder that is damaged."""
 
 
 def id_type(vocabulary_size: int) -> IdType:

@@ -18,8 +18,8 @@ from aiayn.errors import DataError, UsageError
 STDIN = Path("-")
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# What reading a damaged file raises, plain or compressed.
 UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
-"""What reading a damaged file raises, plain or compressed."""
 
 
 def open_bytes(path: Path) -> IO[bytes]:

@@ -29,12 +29,12 @@ UNREADABLE = "unreadable symbol"
 WRONG_TAG = "punctuation tag"
 REPAIRS = (UNBALANCED, WRONG_LABEL, WRONG_LEAVES, EMPTY, UNREADABLE, WRONG_TAG)
 
+# Words that are always punctuation, and their tags.
 PUNCTUATION = {
     **dict.fromkeys(".?!", "."),
     **dict.fromkeys([":", ";", "--", "..."], ":"),
     **{mark: mark for mark in (",", "``", "''")},
 }
-"""Words that are always punctuation, and their tags."""
 
 # ASCII: a no-break space is part of a word.
 ATOM = re.compile(r"[^()\s]+", re.ASCII)

@@ -20,13 +20,13 @@ from aiayn.errors import UsageError
 
 STATE_FILE = f"{UNFINISHED_FOLDER}/state.json"
 DUPLICATES_FILE = f"{UNFINISHED_FOLDER}/duplicates"
+# Pairs dropped from the shard of that name.
 DROPPED_FILE = f"{UNFINISHED_FOLDER}/{{}}.tsv"
-"""Pairs dropped from the shard of that name."""
+# Where standard input is kept during a run.
 SPOOL = "stdin.partial"
-"""Where standard input is kept during a run."""
 # The manifest first: a folder that is only half deleted must not pass for a finished one.
+# What preprocess writes into a data folder.
 OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
-"""What preprocess writes into a data folder."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,27 +18,27 @@ from aiayn.data.settings import Subword
 from aiayn.errors import DataError, UsageError
 from aiayn.special_ids import EOS, PAD, UNK
 
+# The ids that spell a single byte, in every vocabulary but that of whole words.
 BYTES = range(3, 259)
-"""The ids that spell a single byte, in every vocabulary but that of whole words."""
 
+# What SentencePiece writes for a space; in the text itself it would be decoded as one.
 SPACE = "\u2581"
-"""What SentencePiece writes for a space; in the text itself it would be decoded as one."""
+# A line with this character is one that SentencePiece does not learn from.
 RESERVED = "\u2585"
-"""A line with this character is one that SentencePiece does not learn from."""
+# Private use: these three characters are written as ESCAPE and a digit for SentencePiece.
 ESCAPE = "\ue581"
-"""Private use: these three characters are written as ESCAPE and a digit for SentencePiece."""
 _CHARACTERS = (ESCAPE, SPACE, RESERVED)
 _PLAIN = re.compile(f"[{''.join(_CHARACTERS)}]")
 _ESCAPED = re.compile(f"{ESCAPE}[012]")
 
+# Share of the sample's characters that get an id of their own; the others become bytes.
 COVERAGE = 0.9999
-"""Share of the sample's characters that get an id of their own; the others become bytes."""
+# SentencePiece learns different numbers with different thread counts, so it is fixed.
 THREADS = 16
-"""SentencePiece learns different numbers with different thread counts, so it is fixed."""
+# Longer lines, in bytes, are not learned from.
 LONGEST_LINE = 1 << 16
-"""Longer lines, in bytes, are not learned from."""
+# Marian: the target language at the start of a line, a piece that SentencePiece never sees.
 LANGUAGE = re.compile(r">>.*?<<")
-"""Marian: the target language at the start of a line, a piece that SentencePiece never sees."""
 
 
 class Vocabulary:

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar
 from aiayn.errors import Stopped
 from aiayn.signals import leave_signals_to_parent
 
+# Items a process that wait or are in progress; they bound the memory.
 AHEAD = 4
-"""Items a process that wait or are in progress; they bound the memory."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -24,8 +24,8 @@ from aiayn.model.positions import PositionEncoding
 from aiayn.model.transformer import Embedding, Transformer
 from aiayn.special_ids import EOS, PAD, UNK
 
+# Rows of the exported table of sinusoids, and so the longest sentence.
 POSITIONS = 2048
-"""Rows of the exported table of sinusoids, and so the longest sentence."""
 
 
 def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:

@@ -25,23 +25,23 @@ from aiayn.errors import DataError, UsageError
 from aiayn.export import marian
 from aiayn.special_ids import PAD
 
+# Required values of settings in config.json, if they are there.
 WANTED = {
     "normalize_before": False,
     "normalize_embedding": False,
     "add_final_layer_norm": False,
     "static_position_embeddings": True,
 }
-"""Required values of settings in config.json, if they are there."""
+# Settings that encoder and decoder share in our models.
 ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
-"""Settings that encoder and decoder share in our models."""
+# Our activation for each name of theirs.
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu": "swish"}
-"""Our activation for each name of theirs."""
 SOURCE, TARGET, OUTPUT = (
     marian.NAMES[f"{name}.weight"]
     for name in ("source_embedding", "target_embedding", "output")
 )
+# The pieces of our first three ids, and the defaults of MarianTokenizer.
 MARKS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-"""The pieces of our first three ids, and the defaults of MarianTokenizer."""
 
 
 COPY_AGAIN = "copy the file again"

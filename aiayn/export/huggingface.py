@@ -22,13 +22,13 @@ from aiayn.export.readme import readme
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS, PAD, UNK
 
+# The longest sentence: transformers makes this many sinusoids.
 POSITIONS = 1024
-"""The longest sentence: transformers makes this many sinusoids."""
+# Added to the logit of padding, which no search may choose; float16 can hold it.
 NEVER = -1e4
-"""Added to the logit of padding, which no search may choose; float16 can hold it."""
 
+# Lines that are translated at once when the models are compared.
 LINES_PER_BATCH = 16
-"""Lines that are translated at once when the models are compared."""
 TOKENS = {
     "pad_token_id": PAD,
     "eos_token_id": EOS,

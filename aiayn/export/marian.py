@@ -13,20 +13,21 @@ from torch import Tensor, nn
 from aiayn.model.layers import DecoderLayer, EncoderLayer
 from aiayn.model.transformer import Transformer
 
+# Fixed in their layer normalization.
 NORM_EPSILON = 1e-5
-"""Fixed in their layer normalization."""
 
+# The embedding of both sides, if they share one.
 SHARED = "model.shared.weight"
-"""The embedding of both sides, if they share one."""
 OUTPUT_BIAS = "final_logits_bias"
 
+# Our parameters outside of layers, and theirs.
 NAMES = {
     "source_embedding.weight": "model.encoder.embed_tokens.weight",
     "target_embedding.weight": "model.decoder.embed_tokens.weight",
     "output.weight": "lm_head.weight",
     "output.bias": OUTPUT_BIAS,
 }
-"""Our parameters outside of layers, and theirs."""
+# Parts of names in layers, ours and theirs.
 IN_LAYERS = {
     "self_attention.": "self_attn.",
     "cross_attention.": "encoder_attn.",
@@ -37,12 +38,11 @@ IN_LAYERS = {
     "feed_forward.w_1.": "fc1.",
     "feed_forward.w_2.": "fc2.",
 }
-"""Parts of names in layers, ours and theirs."""
+# What add_1.norm, add_2.norm, add_3.norm of a layer are in theirs.
 NORMS = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
 }
-"""What add_1.norm, add_2.norm, add_3.norm of a layer are in theirs."""
 
 
 def their_name(name: str) -> str:

@@ -12,8 +12,8 @@ from aiayn.figures.tokens import readable
 from aiayn.generation.attention_maps import SentenceAttention
 
 TEMPLATE = "attention_page.html"
+# Weights are written as ten-thousandths: four digits, and half the size of fractions.
 WHOLE = 10_000
-"""Weights are written as ten-thousandths: four digits, and half the size of fractions."""
 
 
 def draw_page(attention: SentenceAttention, *, title: str, chosen: dict[str, list[int]]) -> str:

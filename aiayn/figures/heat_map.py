@@ -11,8 +11,8 @@ from rich.text import Text
 from aiayn.figures.tokens import is_right_to_left, shorten
 
 WIDEST_LABEL, WIDEST_COLUMN = 20, 10
+# One cell of shade and a number of three digits.
 NARROWEST_COLUMN = 4
-"""One cell of shade and a number of three digits."""
 SHADES = " \u2591\u2592\u2593\u2588"
 COLD, HOT = (24, 40, 64), (255, 176, 32)
 LEFT_TO_RIGHT_MARK = "\u200e"

@@ -16,11 +16,11 @@ from sacrebleu.metrics.ter import TER
 from aiayn.errors import UsageError
 from aiayn.scoring.score import MetricName, Score, require_same_count
 
+# Bootstrap samples, sacreBLEU's default; the seed is sacreBLEU's too and in the signature.
 RESAMPLES = 1000
-"""Bootstrap samples, sacreBLEU's default; the seed is sacreBLEU's too and in the signature."""
 
+# Longest reference, in words, of each bucket of `score_by_length` but the last.
 BUCKET_ENDS = (10, 20, 30, 40, 50, 60)
-"""Longest reference, in words, of each bucket of `score_by_length` but the last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,13 +52,13 @@ class EvalbParameters:
         return any(self.same_label(label, deleted) for deleted in self.deleted_labels)
 
 
+# COLLINS.prm, by which parsers of the Penn Treebank are compared.
 COLLINS = EvalbParameters(
     name="COLLINS",
     deleted_labels=frozenset(["TOP", "-NONE-", ",", ":", "``", "''", "."]),
     uncounted_labels=frozenset(["-NONE-"]),
     equal_labels=frozenset([("ADVP", "PRT")]),
 )
-"""COLLINS.prm, by which parsers of the Penn Treebank are compared."""
 
 
 def read_parameters(lines: Iterable[str], name: str) -> EvalbParameters:

@@ -16,8 +16,8 @@ PIECE = re.compile(
 
 UNLABELED_ROOT = re.compile(r"^\s*\(\s*\(")
 
+# Words that a parser may take for a quote or for a possessive.
 QUOTES = ("'", '"', "/")
-"""Words that a parser may take for a quote or for a possessive."""
 
 
 @dataclass(frozen=True, slots=True)

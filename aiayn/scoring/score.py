@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from aiayn.errors import DataError, OutsideBand, UsageError
 
+# Lines of newstest2014 as WMT filtered it (wmt14), and as the paper used it (wmt14/full).
 FILTERED_LINES, PAPER_LINES = 2737, 3003
-"""Lines of newstest2014 as WMT filtered it (wmt14), and as the paper used it (wmt14/full)."""
 
 
 class MetricName(StrEnum):

@@ -6,10 +6,10 @@ from aiayn.checkpoint import SkipInit
 from aiayn.config import ModelConfig
 from aiayn.model.transformer import Transformer
 
+# Sustained single precision of the paper's GPUs, as its footnote gives it.
 P100_FLOPS = 9.5e12
-"""Sustained single precision of the paper's GPUs, as its footnote gives it."""
+# Training cost in table 2.
 PAPER_COST = {"base": 3.3e18, "big": 2.3e19}
-"""Training cost in table 2."""
 
 
 def paper_flops(seconds: float, gpus: int) -> float:

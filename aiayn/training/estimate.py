@@ -11,8 +11,8 @@ from aiayn.data.plan import micro_batches, plan_epoch
 from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
 
+# Of a float32, the type of weights, gradients and the optimizer's state.
 BYTES = 4
-"""Of a float32, the type of weights, gradients and the optimizer's state."""
 SAMPLED_UPDATES = 50
 
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from aiayn.device import sum_type
 from aiayn.distributed import ProcessGroup
 
+# Numbers that stay in the cache while they are converted to float64 or back.
 AT_ONCE = 2**16
-"""Numbers that stay in the cache while they are converted to float64 or back."""
 
 
 class Gradients:
