@@ -25,9 +25,10 @@ from aiayn.errors import DataError, UsageError
 from aiayn.model.transformer import Transformer
 
 FORMAT = "aiayn model"
+# Raised when a file that is written cannot be read by an earlier version.
 VERSION = 1
-"""Raised when a file that is written cannot be read by an earlier version."""
 
+# What opening a torn, damaged or foreign file may raise.
 UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -37,10 +38,9 @@ UNREADABLE = (
     OSError,
     ValueError,
 )
-"""What opening a torn, damaged or foreign file may raise."""
 
+# How modules initialize a tensor without nn.init; div scales random numbers just drawn.
 FILLS = {"normal_", "uniform_", "fill_", "zero_", "div"}
-"""How modules initialize a tensor without nn.init; div scales random numbers just drawn."""
 
 ANOTHER_CHECKPOINT = (
     "give a run folder or a .pt file that aiayn wrote; if this is one, use another checkpoint"
@@ -138,13 +138,10 @@ def load_model(path: Path) -> ModelFile:
         model.check()
         return model
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, UsageError) as found:
+        reason = f"there is no {found}" if isinstance(found, KeyError) else str(found)
         raise DataError(
-            f"{path} does not hold a whole model: {_reason(found)}", fix=ANOTHER_CHECKPOINT
+            f"{path} does not hold a whole model: {reason}", fix=ANOTHER_CHECKPOINT
         ) from None
-
-
-def _reason(problem: Exception) -> str:
-    return f"there is no {problem}" if isinstance(problem, KeyError) else str(problem)
 
 
 def _read(path: Path) -> Any:
@@ -178,15 +175,10 @@ class SkipInit(TorchFunctionMode):
     ) -> Any:
         """Run a function of torch, unless it fills a tensor."""
         kwargs = kwargs or {}
+        # Descriptors, such as those of a tensor's attributes, have no such names.
+        module, name = getattr(func, "__module__", ""), getattr(func, "__name__", "")
         if func is torch.randn:
             func = torch.empty
-        elif _fills(func):
+        elif module == "torch.nn.init" or name in FILLS:
             return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
-
-
-def _fills(func: Callable[..., Any]) -> bool:
-    # Descriptors, such as those of a tensor's attributes, have no such names.
-    if getattr(func, "__module__", "") == "torch.nn.init":
-        return True
-    return getattr(func, "__name__", "") in FILLS

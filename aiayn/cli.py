@@ -3,17 +3,17 @@
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import Annotated
 
 import click
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from aiayn import __version__, console
 from aiayn.errors import AiaynError, Stopped, UsageError, did_you_mean
 
+# The commands in the order of the pipeline, with the first line of their help.
 SUMMARIES = {
     "sample": "Make an English-German corpus by rule, of any size, for trying, testing and"
     " measuring.",
@@ -31,7 +31,7 @@ SUMMARIES = {
     "info": "Describe a preset, data folder, run or model: settings, sizes, parameters,"
     " progress.",
 }
-"""The commands in the order of the pipeline, with the first line of their help."""
+# Names that other toolkits have for our commands.
 SYNONYMS = {
     "translate": "generate",
     "decode": "generate",
@@ -41,7 +41,6 @@ SYNONYMS = {
     "tokenize": "preprocess",
     "convert": "export",
 }
-"""Names that other toolkits have for our commands."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
@@ -95,66 +94,29 @@ app = typer.Typer(
 
 
 def load_command(name: str) -> click.Command:
-    """Import the module of a command and build the command."""
+    """Return a command; its module is imported now."""
     match name:
         case "sample":
-            from aiayn.commands import sample
-
-            return build_command("sample", sample.sample, sample.EXAMPLES)
+            from aiayn.commands.sample import sample as command
         case "preprocess":
-            from aiayn.commands import preprocess
-
-            return build_command(
-                "preprocess", preprocess.preprocess, preprocess.EXAMPLES, cls=preprocess.Command
-            )
+            from aiayn.commands.preprocess import preprocess as command
         case "train":
-            from aiayn.commands import train
-
-            return build_command("train", train.train, train.EXAMPLES)
+            from aiayn.commands.train import train as command
         case "average":
-            from aiayn.commands import average
-
-            return build_command("average", average.average, average.EXAMPLES)
+            from aiayn.commands.average import average as command
         case "generate":
-            from aiayn.commands import generate
-
-            return build_command("generate", generate.generate, generate.EXAMPLES)
+            from aiayn.commands.generate import generate as command
         case "score":
-            from aiayn.commands import score
-
-            return build_command("score", score.score, score.EXAMPLES)
+            from aiayn.commands.score import score as command
         case "attend":
-            from aiayn.commands import attend
-
-            return build_command("attend", attend.attend, attend.EXAMPLES)
+            from aiayn.commands.attend import attend as command
         case "export":
-            from aiayn.commands import export
-
-            return build_command("export", export.export, export.EXAMPLES)
+            from aiayn.commands.export import export as command
         case "import":
-            from aiayn.commands import import_
-
-            return build_command("import", import_.import_model, import_.EXAMPLES)
+            from aiayn.commands.import_ import import_ as command
         case _:
-            from aiayn.commands import info
-
-            return build_command("info", info.info, info.EXAMPLES)
-
-
-def build_command(
-    name: str,
-    function: Callable[..., None],
-    examples: Sequence[str],
-    cls: type[TyperCommand] = TyperCommand,
-) -> click.Command:
-    """Return the command that runs a function, with examples below its help."""
-    # Each paragraph of an epilog is printed as one line.
-    epilog = "\n\n".join(["[bold]Examples[/bold]", *examples])
-    single = typer.Typer(
-        rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False
-    )
-    single.command(name, cls=cls, epilog=epilog)(function)
-    return typer.main.get_command(single)
+            from aiayn.commands.info import info as command
+    return command
 
 
 def _print_version(wanted: bool) -> None:
@@ -188,6 +150,7 @@ def _explain(problem: OSError) -> UsageError | None:
     )
 
 
+# Read by torch and its libraries when they are loaded, unless the user has set them.
 ENVIRONMENT = {
     # Threads that wait for one another spin for some microseconds and then sleep: long spinning
     # is slow if other processes want the core, and sleeping at once is slow if none does.
@@ -197,7 +160,6 @@ ENVIRONMENT = {
     "LRU_CACHE_CAPACITY": "256",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
 }
-"""Read by torch and its libraries when they are loaded, unless the user has set them."""
 
 
 def _prepare() -> None:

@@ -19,10 +19,10 @@ Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 FormatName = Literal["text", "tsv", "jsonl"]
 
+# Beyond it, the length penalty of a long sentence is larger than any float32.
 ALPHA_LIMIT = 10
-"""Beyond it, the length penalty of a long sentence is larger than any float32."""
+# Padded source tokens that are decoded at once: about what a core's cache serves.
 DECODING_BATCH_TOKENS = 2048
-"""Padded source tokens that are decoded at once: about what a core's cache serves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,27 +10,19 @@ from typing import IO, TextIO
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
 from aiayn.errors import AiaynError
 
+# Without a terminal, progress is one line this often.
 PLAIN_LINE_SECONDS = 30
-"""Without a terminal, progress is one line this often."""
 
+# Exit code of a tool whose output nobody reads any more: 128 + SIGPIPE.
 CLOSED_PIPE = 141
-"""Exit code of a tool whose output nobody reads any more: 128 + SIGPIPE."""
 
+# Columns of output that is not a terminal: nothing is wrapped or cut there.
 WIDE = 10_000
-"""Columns of output that is not a terminal: nothing is wrapped or cut there."""
 
 
 class _Console(Console):
@@ -135,9 +127,17 @@ def progress(label: str, *, total: int | None, unit: str) -> Iterator[Callable[[
 
 @contextmanager
 def _bar(label: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-    name, rate, left = TextColumn("{task.description}"), _Rate(unit), TimeRemainingColumn()
+    from rich import progress
+
+    class Rate(progress.ProgressColumn):
+        def render(self, task: progress.Task) -> Text:
+            speed = task.finished_speed or task.speed or 0
+            return Text(f"{_amount(task.completed, task.total)} {unit}, {speed:,.0f}/s")
+
+    name, left = progress.TextColumn("{task.description}"), progress.TimeRemainingColumn()
+    columns = (name, progress.BarColumn(), Rate(), left)
     # By default the bar captures sys.stdout, too, and results would end on stderr.
-    with Progress(name, BarColumn(), rate, left, console=stderr, redirect_stdout=False) as bars:
+    with progress.Progress(*columns, console=stderr, redirect_stdout=False) as bars:
         task = bars.add_task(label, total=total)
         yield lambda amount: bars.advance(task, amount)
 
@@ -156,18 +156,6 @@ def _plain(label: str, total: int | None, unit: str) -> Iterator[Callable[[int],
 
     yield advance
     say(f"{label}: {done:,} {unit} in {time.monotonic() - start:.1f} s")
-
-
-class _Rate(ProgressColumn):
-    """Amount done, of the total if that is known, and the rate."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed or 0
-        return Text(f"{_amount(task.completed, task.total)} {self.unit}, {speed:,.0f}/s")
 
 
 def _amount(done: float, total: float | None) -> str:

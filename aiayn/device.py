@@ -15,13 +15,13 @@ import torch
 from aiayn.config import Precision
 from aiayn.errors import UsageError
 
+# What torch says on the CPU and on MPS, where it raises a plain RuntimeError.
 OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory")
-"""What torch says on the CPU and on MPS, where it raises a plain RuntimeError."""
 
 Result = TypeVar("Result")
 
+# glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD: freed pages stay with the process.
 MALLOC_KEEP = ((-1, 1 << 30), (-2, 1 << 26), (-3, 1 << 30))
-"""glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD: freed pages stay with the process."""
 
 
 def choose_device(name: str, *, local_rank: int = 0) -> torch.device:
@@ -86,11 +86,8 @@ def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
         precision = "bfloat16" if _multiplies_bfloat16(device) else "float32"
     if precision == "bfloat16" and device.type == "cpu" and _matrix_tiles_crash():
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
-    return {
-        "float32": torch.float32,
-        "bfloat16": torch.bfloat16,
-        "float16": torch.float16,
-    }[precision]
+    dtype: torch.dtype = getattr(torch, precision)
+    return dtype
 
 
 def _multiplies_bfloat16(device: torch.device) -> bool:
@@ -153,14 +150,9 @@ def if_it_fits(work: Callable[[], Result], device: torch.device) -> Result | Non
         if not is_out_of_memory(problem):
             raise
     # Not above: while the exception is alive, so is what the failed attempt has computed.
-    free_memory(device)
-    return None
-
-
-def free_memory(device: torch.device) -> None:
-    """Release cached blocks, so that a smaller batch finds room."""
     if device.type == "cuda":
-        torch.cuda.empty_cache()
+        torch.cuda.empty_cache()  # so that a smaller batch finds room
+    return None
 
 
 def peak_memory(device: torch.device) -> int:

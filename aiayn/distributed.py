@@ -27,10 +27,10 @@ from aiayn.device import choose_device, prepare_device
 from aiayn.errors import AiaynError, ProcessLost, UsageError
 
 SECONDS_BETWEEN_REPLIES = 0.01
+# From Linux's prctl.h: the signal to receive when the parent dies.
 PR_SET_PDEATHSIG = 1
-"""From Linux's prctl.h: the signal to receive when the parent dies."""
+# What gloo reports when another process has died.
 CONNECTION_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
-"""What gloo reports when another process has died."""
 
 Item = TypeVar("Item")
 
@@ -107,7 +107,9 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
     if "RANK" not in os.environ:
         yield ProcessGroup(0, 1, device)
         return
-    terminate_with_parent()
+    if sys.platform == "linux":
+        # When torchrun itself is killed, its workers get SIGTERM, so they save and stop.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     store, rank, world_size = next(rendezvous("env://"))
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
@@ -127,12 +129,6 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
         ) from None
     finally:
         dist.destroy_process_group()
-
-
-def terminate_with_parent() -> None:
-    """Receive SIGTERM, so save and stop, when torchrun itself is killed (Linux only)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def agree_on_prefix(store: Store, rank: int, world_size: int) -> str:

@@ -18,8 +18,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+# How alike two names must be for one to be offered in place of the other.
 SIMILARITY = 0.5
-"""How alike two names must be for one to be offered in place of the other."""
 
 
 class AiaynError(Exception):

@@ -29,13 +29,13 @@ from aiayn.data.folder import DataFolder
 from aiayn.errors import DataError, UsageError
 
 CHECKPOINTS = "checkpoints"
+# Which file of a run folder stands for the run: the first that exists and is not outdated.
 DEFAULT_MODELS = ("average.pt", "best.pt", "last.pt")
-"""Which file of a run folder stands for the run: the first that exists and is not outdated."""
+# A run that was told to stop may still be saving.
 LOCK_PATIENCE_SECONDS = 10
-"""A run that was told to stop may still be saving."""
+# Settings that may differ when a run is resumed: none affects what is learned, but for those of
+# `MAY_NOT_CHANGE`.
 MAY_CHANGE = ("train.", "decode.", "batch.micro_tokens")
-"""Settings that may differ when a run is resumed: none affects what is learned, but for those
-of `MAY_NOT_CHANGE`."""
 MAY_NOT_CHANGE = ("train.seed", "train.precision")
 
 
@@ -101,7 +101,7 @@ class RunFolder:
     def create_or_check(self, config: Config, data: DataFolder) -> None:
         """Create the folder, or check that it holds the same run."""
         if (self.path / "config.yaml").exists():
-            if self._holds_weights():
+            if any(self.path.glob("*.pt")) or list_steps(self.path):
                 self._check_same_run(config, fingerprint(data))
                 return
             # A start that failed: there is nothing to resume, and nothing to lose.
@@ -119,9 +119,6 @@ class RunFolder:
         data.codec.save(self.path / "vocab")
         self._write_provenance(data.path, fingerprint(data))
         write_bytes(self.path / "config.yaml", to_yaml(config).encode())
-
-    def _holds_weights(self) -> bool:
-        return any(self.path.glob("*.pt")) or bool(list_steps(self.path))
 
     def _check_same_run(self, config: Config, data_sha256: str) -> None:
         stored = read_yaml(self.path / "config.yaml", Config())
@@ -146,10 +143,9 @@ class RunFolder:
 
     def _provenance(self) -> dict[str, object]:
         try:
-            found: dict[str, object] = json.loads((self.path / "provenance.json").read_bytes())
+            return dict(json.loads((self.path / "provenance.json").read_bytes()))
         except (OSError, ValueError):
             return {}
-        return found
 
     def _write_provenance(self, data: Path, data_sha256: str) -> None:
         now = {
@@ -174,9 +170,7 @@ class RunFolder:
         for path in (self.path / "last.pt", self.path / "previous.pt"):
             if path.exists():
                 try:
-                    found = load_model(path)
-                    require_resumable(found, path)
-                    return found
+                    return load_resumable(path)
                 except DataError as problem:
                     console.warn(f"{problem.message}; falling back to the checkpoint before it")
                     problems.append(problem)
@@ -229,13 +223,15 @@ class RunFolder:
             return []
         # After the last line feed comes nothing, or a line that a kill has cut short.
         lines = self.metrics.read_bytes().split(b"\n")[:-1]
-        rows = [row for row in map(_parse, lines) if row is not None]
-        if len(rows) < len(lines):
-            number = next(n for n, line in enumerate(lines, start=1) if _parse(line) is None)
-            raise DataError(
-                f"{self.metrics}, line {number} is not what `aiayn train` writes there",
-                fix="delete the line, or run the same aiayn train command again, which does",
-            )
+        rows = []
+        for number, line in enumerate(lines, start=1):
+            if (row := _parse(line)) is None:
+                raise DataError(
+                    f"{self.metrics}, line {number} is not what `aiayn train` writes there",
+                    fix="delete the line, or run the same aiayn train command again, which"
+                    " does",
+                )
+            rows.append(row)
         return rows
 
 
@@ -248,11 +244,13 @@ def quality(valid: Mapping[str, float]) -> tuple[float, float]:
     return (scores[0] if scores else -valid["loss"]), -valid["loss"]
 
 
-def require_resumable(checkpoint: ModelFile, path: Path) -> None:
-    """Refuse a checkpoint that lacks the state of training."""
+def load_resumable(path: Path) -> ModelFile:
+    """Load a checkpoint; refuse one that lacks the state of training."""
+    checkpoint = load_model(path)
     try:
         Progress.of(checkpoint)
         _ = checkpoint.training["optimizer"], checkpoint.training["scaler"]
+        return checkpoint
     except (KeyError, TypeError):
         raise DataError(
             f"{path} holds weights, and not all that resuming a run needs",
@@ -290,6 +288,11 @@ def find_model(path: Path) -> Path:
         if foreign
         else "give the folder that `aiayn train -o` wrote, or a model file",
     )
+
+
+def open_model(path: Path) -> ModelFile:
+    """Load the model file that a path means."""
+    return load_model(find_model(path))
 
 
 def has_current_average(run: Path) -> bool:

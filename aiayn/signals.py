@@ -7,7 +7,7 @@ long, get an exception where the signal arrives.
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 
 from aiayn.errors import Interrupted, Stopped
@@ -57,11 +57,9 @@ def raise_on_signals() -> Iterator[None]:
             raise Interrupted("stopped by Ctrl-C", fix=RESUME) from None
 
 
-@contextmanager
-def signals_ignored() -> Iterator[None]:
+def signals_ignored() -> AbstractContextManager[None]:
     """Let no signal but Ctrl-C interrupt the block: it saves what was done."""
-    with _handled(termination_signals(), signal.SIG_IGN):
-        yield
+    return _handled(termination_signals(), signal.SIG_IGN)
 
 
 def stopped(reason: int, step: int) -> Stopped:

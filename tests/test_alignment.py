@@ -32,8 +32,8 @@ class Pieces(Vocabulary):
     def __init__(self, *pieces: str) -> None:
         self.named = [piece.replace("_", "\u2581") for piece in pieces]
 
-    def _piece(self, index: int) -> str:
-        return self.named[index]
+    def pieces(self, ids):
+        return [self.named[i] for i in ids]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_word_begins_after_a_space(pieces, words):
 def test_there_are_as_many_words_as_the_text_has(kind, space):
     for line in sentences(20, seed=3):
         text = line.replace(" ", space) + f"{space}xyz"
-        numbers = words_of(vocabulary(kind), vocabulary(kind).encode(text))
+        numbers = words_of(vocabulary(kind), vocabulary(kind).encode_batch([text])[0][:-1])
         assert sorted(set(numbers)) == list(range(len(text.split())))
 
 

@@ -46,6 +46,17 @@ def test_the_program_describes_itself_and_loads_nothing_heavy(line):
     assert "aiayn " in done.stdout
 
 
+def test_the_help_of_the_program_imports_no_command_and_no_progress_bar():
+    listing = RUN_AND_LIST.replace(
+        "heavy = {", 'heavy = {"yaml", "rich.progress", "aiayn.commands", '
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", listing, "--help"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0
+    assert done.stderr == "loaded:\n"
+
+
 def test_the_help_of_the_program_names_every_command():
     done = run("--help")
     assert [name for name in COMMANDS if f"\n{name} " not in done.stdout] == []

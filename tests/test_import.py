@@ -185,7 +185,7 @@ def test_ids_begin_with_padding_end_and_unknown(marian):
     codec = read(marian()).codec
     assert codec.source.pieces([0, 1, 2]) == ["<pad>", "</s>", "<unk>"]
     assert codec.shared
-    assert codec.source.encode("da ba") != codec.target.encode("da ba")
+    assert codec.encode_source("da ba") != codec.encode_target("da ba")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

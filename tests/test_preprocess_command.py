@@ -92,7 +92,7 @@ def test_trees_come_back_from_their_ids(preprocess):
     tags = frozenset(codec.settings.tags.split())
     for i, (words, brackets) in enumerate(zip(*data().text("valid"), strict=True)):
         symbols = codec.decode_target(corpus.pair(i)[1]).split()
-        assert write(delinearize(words.split(), symbols, tags).tree) == brackets
+        assert write(delinearize(words.split(), symbols, tags)[0]) == brackets
 
 
 def test_a_vocabulary_brings_its_settings_along(preprocess, aiayn):

@@ -11,7 +11,7 @@ PAIRS = [([5, 6, 1], [7, 1]), ([8, 1], [9, 10, 11, 1]), ([12, 1], [13, 1])]
 
 
 def write(folder, name, pairs, dtype=SMALL):
-    with write_shard(folder, name, dtype) as writer:
+    with write_shard(folder, name) as writer:
         for pair in pairs:
             lengths = np.array([len(side) for side in pair])
             writer.write(np.concatenate(pair).astype(dtype).tobytes(), lengths)
@@ -81,7 +81,7 @@ def test_a_truncated_file_is_refused_by_name(tmp_path, name):
 
 
 def test_a_shard_that_was_not_finished_is_not_there(tmp_path):
-    with pytest.raises(RuntimeError), write_shard(tmp_path, "a", SMALL) as writer:
+    with pytest.raises(RuntimeError), write_shard(tmp_path, "a") as writer:
         writer.write(b"\5\0\1\0", np.array([1, 1]))
         raise RuntimeError
     assert not list(tmp_path.iterdir())

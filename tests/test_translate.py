@@ -11,8 +11,8 @@ from toy import sentences, tiny_config, translation
 
 from aiayn.checkpoint import build_model, load_model
 from aiayn.data.codec import Codec
-from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import CodecSettings
+from aiayn.data.vocabulary import MarianVocabulary
 from aiayn.errors import MemoryTooSmall
 from aiayn.generation import streaming
 from aiayn.generation import translator as translator_module
@@ -114,7 +114,7 @@ def test_every_piece_of_a_long_line_begins_with_the_language_of_the_line():
     line = ">>fra<<ba be bi bo bu da de di do"
     (found,) = translator.translate([line])
     sources = [source for source, _ in found.outputs[0].pairs]
-    language, *words = side.encode(line)
+    language, *words, _ = side.encode_batch([line])[0]
     assert side.pieces([language]) == [">>fra<<"]
     assert [(len(source) <= 6, source[0]) for source in sources] == 3 * [(True, language)]
     assert [i for source in sources for i in source[1:-1]] == words

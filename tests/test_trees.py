@@ -60,8 +60,8 @@ def random_tree(rng, words):
 
 def repair(symbols, words):
     """The repaired tree as text, and the repairs as a plain dictionary."""
-    repaired = delinearize(words, symbols.split(), TAGS)
-    return write(repaired.tree), dict(repaired.repairs)
+    tree, repairs = delinearize(words, symbols.split(), TAGS)
+    return write(tree), dict(repairs)
 
 
 def read(tmp_path, text):
@@ -195,8 +195,7 @@ def test_symbols_and_text_give_every_tree_back():
     rng = random.Random(1)
     for _ in range(500):
         tree = Tree("TOP", tuple(random_tree(rng, rng.randint(1, 9)) for _ in range(2)))
-        repaired = delinearize(*linearize(tree), TAGS)
-        assert (repaired.tree, repaired.repairs) == (tree, {})
+        assert delinearize(*linearize(tree), TAGS) == (tree, {})
         assert parse_tree(write(tree)) == tree == clean(tree)
 
 
@@ -204,7 +203,7 @@ def test_a_tree_of_ten_thousand_levels_makes_the_whole_way(tmp_path):
     text = f"(TOP {'(S ' * 10_000}(NN dog){')' * 10_000})"
     [tree] = read(tmp_path, text)
     words, symbols = linearize(clean(tree))
-    again = delinearize(words, symbols, tag_inventory([tree])).tree
+    again, _ = delinearize(words, symbols, tag_inventory([tree]))
     assert again == tree and hash(again) == hash(tree)
     assert write(again) == text
 
@@ -246,7 +245,7 @@ def test_a_missing_word_that_is_its_own_tag_is_tagged_with_it():
 
 def test_a_tag_may_begin_with_a_slash():
     tree = parse_tree("(TOP (NP (NN and) (/ or)))")
-    assert delinearize(*linearize(tree), tag_inventory([tree])).tree == tree
+    assert delinearize(*linearize(tree), tag_inventory([tree])) == (tree, {})
 
 
 def test_no_words_make_a_tree_without_words():
@@ -259,8 +258,8 @@ def test_any_symbols_at_all_make_one_tree_over_the_words():
     for _ in range(5000):
         words = [f"w{i}" for i in range(rng.randrange(8))]
         symbols = rng.choices(alphabet, k=rng.randrange(30))
-        repaired = delinearize(words, symbols, TAGS)
-        assert linearize(repaired.tree)[0] == words
-        assert parse_tree(write(repaired.tree)) == repaired.tree
-        assert all(node.word or node.children for node, _ in walk(repaired.tree)) or not words
-        assert set(repaired.repairs) <= set(REPAIRS)
+        tree, repairs = delinearize(words, symbols, TAGS)
+        assert linearize(tree)[0] == words
+        assert parse_tree(write(tree)) == tree
+        assert all(node.word or node.children for node, _ in walk(tree)) or not words
+        assert set(repairs) <= set(REPAIRS)

@@ -9,6 +9,7 @@ from toy import make_data, threads, tiny_config
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
 from aiayn.kernels.linear import ONEDNN_IS_FAST
+from aiayn.training import gradients
 from aiayn.training.loader import prefetched, updates_from
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import fresh_state
@@ -287,3 +288,17 @@ def test_what_goes_wrong_ahead_is_raised_in_its_place():
     assert next(items) == 1
     with pytest.raises(ValueError, match="unreadable"):
         next(items)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_new_sum_clears_each_buffer_once(monkeypatch, dtype):
+    monkeypatch.setattr(gradients, "sum_type", lambda device: dtype)
+    found = gradients.Gradients(torch.nn.Linear(3, 2))
+    assert (found.total is found.flat) == (dtype == F32)
+    found.flat.fill_(1)
+    found.total.fill_(1)
+    changes = [buffer._version for buffer in (found.flat, found.total)]
+    found.clear()
+    assert not found.flat.any()
+    assert not found.total.any()
+    assert [found.flat._version, found.total._version] == [count + 1 for count in changes]

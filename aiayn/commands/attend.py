@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.data.atomic import require_writable, write_bytes
 from aiayn.data.text import STDIN, read_raw_lines
 from aiayn.errors import UsageError
@@ -27,8 +27,8 @@ EXAMPLES = (
 )
 
 CROSS, MEAN = "cross", "mean"
+# Of the weights in JSON: as many as float32 has.
 DIGITS = 6
-"""Of the weights in JSON: as many as float32 has."""
 
 _what = partial(typer.Option, rich_help_panel="What to show")
 _where = partial(typer.Option, rich_help_panel="Where to show it")
@@ -74,7 +74,7 @@ class AttendOptions:
     """auto, cpu, cuda or mps."""
 
 
-@takes_options(AttendOptions)
+@command(AttendOptions, EXAMPLES)
 def attend(options: AttendOptions) -> None:
     """Show what the heads of a model attend to (figures 3 to 5 of the paper).
 
@@ -86,15 +86,31 @@ def attend(options: AttendOptions) -> None:
         require_writable(file, begins=b"<")
     source = read_sentence(options.source)
     kinds, layers, heads = map(split, (options.kind, options.layer, options.head))
-    path, model = open_model(options.model, kinds, layers, heads)
+    from aiayn.checkpoint import load_model
+    from aiayn.generation.attention_maps import require_choice
+    from aiayn.run_folder import find_model
+
+    path = find_model(options.model)
+    model = load_model(path)
+    # Before the translation, which takes a while.
+    require_choice(model.config.model, kinds=kinds, layers=layers, heads=heads)
+    if path != options.model:
+        console.say(f"model: {path}")
     pair, attention = compute(model, source, options.target, options.device)
     # A page can be switched between all maps; figure and terminal show one kind and layer.
     many = attention.select(kinds=kinds, layers=layers, heads=heads)
     few = many.select(kinds=kinds or [CROSS], layers=layers or [str(many.layers[-1])])
     if html is not None:
-        write_page(html, many, source, token)
+        from aiayn.figures.attention_page import draw_page
+
+        chosen = rows_of(many, token) if token is not None else {}
+        write_bytes(html, draw_page(many, title=source, chosen=chosen).encode())
+        console.say(f"wrote {html}")
     if svg is not None:
-        write_figure(svg, few, token)
+        from aiayn.figures.attention_svg import draw_attention
+
+        write_bytes(svg, draw_attention([*panels_of(few, token)]).encode())
+        console.say(f"drew {svg}")
     if options.as_json:
         print_json(path, pair, many)
     elif html is None and svg is None:
@@ -115,23 +131,6 @@ def read_sentence(text: str) -> str:
 def split(wanted: list[str] | None) -> list[str]:
     """Read `--layer 5,6` like `--layer 5 --layer 6`."""
     return [part.strip() for text in wanted or [] for part in text.split(",")]
-
-
-def open_model(
-    model: Path, kinds: list[str], layers: list[str], heads: list[str]
-) -> "tuple[Path, ModelFile]":
-    """Return a model file and its path, if the model has what is to be shown."""
-    from aiayn.checkpoint import load_model
-    from aiayn.generation.attention_maps import require_choice
-    from aiayn.run_folder import find_model
-
-    path = find_model(model)
-    file = load_model(path)
-    # Before the translation, which takes a while.
-    require_choice(file.config.model, kinds=kinds, layers=layers, heads=heads)
-    if path != model:
-        console.say(f"model: {path}")
-    return path, file
 
 
 def compute(
@@ -182,25 +181,6 @@ def panels_of(attention: "SentenceAttention", token: str | None) -> "Iterator[Pa
         for layer, weights_HLM in zip(attention.layers, maps.weights_NHLM, strict=True):
             title = f"{kind} attention, layer {layer}"
             yield Panel(title, queries, keys, attention.heads, weights_HLM, rows)
-
-
-def write_page(
-    path: Path, attention: "SentenceAttention", source: str, token: str | None
-) -> None:
-    """Write the page to explore."""
-    from aiayn.figures.attention_page import draw_page
-
-    chosen = rows_of(attention, token) if token is not None else {}
-    write_bytes(path, draw_page(attention, title=source, chosen=chosen).encode())
-    console.say(f"wrote {path}")
-
-
-def write_figure(path: Path, attention: "SentenceAttention", token: str | None) -> None:
-    """Draw a panel for each kind and layer."""
-    from aiayn.figures.attention_svg import draw_attention
-
-    write_bytes(path, draw_attention([*panels_of(attention, token)]).encode())
-    console.say(f"drew {path}")
 
 
 def print_json(model: Path, pair: "SentencePair", attention: "SentenceAttention") -> None:

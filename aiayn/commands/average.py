@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.data.atomic import require_writable
 from aiayn.errors import UsageError
 
@@ -18,8 +18,8 @@ EXAMPLES = (
 )
 
 LAST = 5
+# How model files begin, and other archives.
 MODEL_FILE = b"PK"
-"""How model files begin, and other archives."""
 
 _which = partial(typer.Option, rich_help_panel="Which checkpoints")
 
@@ -40,10 +40,11 @@ class AverageOptions:
     """Average the checkpoints after these updates instead."""
 
 
-@takes_options(AverageOptions)
+@command(AverageOptions, EXAMPLES)
 def average(options: AverageOptions) -> None:
     """Average checkpoints of a run into one model file (section 6.1 of the paper)."""
     from aiayn.checkpoint import save_model
+    from aiayn.run_folder import CHECKPOINTS
     from aiayn.training.average import (
         average,
         best_checkpoints,
@@ -56,7 +57,10 @@ def average(options: AverageOptions) -> None:
         raise UsageError(
             "--last, --best and --steps exclude one another", fix="give one of them"
         )
-    require_writable(output, reads=files_of_training(run), begins=MODEL_FILE)
+    # Training itself reads these again.
+    kept = [run / "last.pt", run / "previous.pt", run / "best.pt"]
+    kept += (run / CHECKPOINTS).glob("*.pt")
+    require_writable(output, reads=kept, begins=MODEL_FILE)
     if steps is not None:
         paths = named_checkpoints(run, parse_steps(steps))
     elif best is not None:
@@ -67,14 +71,6 @@ def average(options: AverageOptions) -> None:
     save_model(output, averaged)
     numbers = ", ".join(f"{step:,}" for step in averaged.history["averaged_steps"])
     console.say(f"averaged updates {numbers} into {output}")
-
-
-def files_of_training(run: Path) -> list[Path]:
-    """Return the files that training itself reads again."""
-    from aiayn.run_folder import CHECKPOINTS
-
-    names = ("last.pt", "previous.pt", "best.pt")
-    return [*(run / name for name in names), *(run / CHECKPOINTS).glob("*.pt")]
 
 
 def parse_steps(text: str) -> list[int]:

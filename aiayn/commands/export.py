@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, assert_never
 
 import typer
-from click.core import ParameterSource
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command, named_options
 from aiayn.errors import AiaynError, UsageError
 
 if TYPE_CHECKING:
@@ -55,27 +54,21 @@ class ExportOptions:
     verify_text: Annotated[Path | None, _comparison(metavar="FILE", show_default=TEXT)] = None
     """Lines to compare on."""
 
-    def asks_to_verify(self) -> bool:
-        """Whether the command line itself asks for the comparison."""
-        return any(
-            self.context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-            for name in ("verify", "verify_text")
-        )
 
-
-@takes_options(ExportOptions)
+@command(ExportOptions, EXAMPLES)
 def export(options: ExportOptions) -> None:
     """Write a model as a folder for another toolkit, and check that it translates alike.
 
     Needs `pip install 'aiayn\\[export]'`. The folder holds the vocabulary too, and a README
     with the Python that translates with it.
     """
-    output, verify = options.output, options.verify
+    output = options.output
     if options.int8 and options.to == "huggingface":
         raise UsageError("--int8 is for ctranslate2 only", fix="leave it out")
     write, load = _toolkit(options.to, int8=options.int8)
     from aiayn.checkpoint import load_model
     from aiayn.data.atomic import write_folder
+    from aiayn.export.verify import verify
     from aiayn.run_folder import find_model
 
     exists = (output / "config.json").is_file()
@@ -85,21 +78,25 @@ def export(options: ExportOptions) -> None:
         )
     path = find_model(options.model)
     file = load_model(path)
-    lines = _lines_to_compare(path, file, options.verify_text)[:verify]
+    lines = _lines_to_compare(path, file, options.verify_text)[: options.verify]
     ours = _translate(file, lines) if lines else []
-    if verify and not ours and options.asks_to_verify():
+    asked = named_options(options.context) & {"verify", "verify_text"}
+    if options.verify and asked and not ours:
         text = options.verify_text
-        found = f"{text} has no fitting line" if text else UNKNOWN
+        reason = f"{text} has no fitting line" if text else UNKNOWN
         raise UsageError(
-            f"there is nothing to verify on: {found}",
+            f"there is nothing to verify on: {reason}",
             fix="name other text with --verify-text FILE, or pass --verify 0",
         )
     with write_folder(output, replace=exists) as folder:
         write(file, folder)
         if ours:
-            _compare(file, ours, load(folder, file.codec), strict=not options.int8)
+            found = verify(file, ours, load(folder, file.codec))
+            console.say(str(found))
+            if not options.int8:
+                found.check()
     console.say(f"wrote {output}")
-    if verify and not ours:
+    if options.verify and not ours:
         console.warn(f"not verified: {UNKNOWN}; add --verify-text FILE")
 
 
@@ -142,18 +139,6 @@ def _lines_to_compare(model: Path, file: "ModelFile", text: Path | None) -> list
         return data.text("valid")[0] if same else []
     except (OSError, ValueError, KeyError, AiaynError):
         return []
-
-
-def _compare(
-    file: "ModelFile", ours: "list[Greedy]", exported: "ExportedModel", *, strict: bool
-) -> None:
-    """Report how well the models agree; if `strict`, raise if they do not."""
-    from aiayn.export.verify import verify
-
-    found = verify(file, ours, exported)
-    console.say(str(found))
-    if strict:
-        found.check()
 
 
 def _translate(file: "ModelFile", lines: list[str]) -> "list[Greedy]":

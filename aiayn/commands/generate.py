@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, DecodeConfig, FormatName
 from aiayn.data.atomic import require_writable
 from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
@@ -33,10 +33,10 @@ EXAMPLES = (
 )
 
 STDOUT = Path("-")
+# Lines of each kind that are named where some are out of the ordinary.
 SHOWN = 5
-"""Lines of each kind that are named where some are out of the ordinary."""
+# Below this temperature, logits leave the range of float32.
 SMALLEST = 1e-6
-"""Below this temperature, logits leave the range of float32."""
 
 _text = partial(typer.Option, metavar="FILE")
 _search = partial(typer.Option, rich_help_panel="Search", show_default="the model's")
@@ -169,7 +169,7 @@ class GenerateOptions:
         )
 
 
-@takes_options(GenerateOptions)
+@command(GenerateOptions, EXAMPLES)
 def generate(options: GenerateOptions) -> None:
     """Translate text, one line out for each line in (section 6.1 of the paper).
 

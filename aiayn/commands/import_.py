@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.data.atomic import require_writable
 from aiayn.errors import UsageError
 
@@ -32,8 +32,8 @@ class ImportOptions:
     """Replace an existing file."""
 
 
-@takes_options(ImportOptions)
-def import_model(options: ImportOptions) -> None:
+@command(ImportOptions, EXAMPLES)
+def import_(options: ImportOptions) -> None:
     """Convert a foreign model into a model file for generate, score, attend and train.
 
     Needs `pip install 'aiayn\\[export]'`, but no network: the folder must exist. It

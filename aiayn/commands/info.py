@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.config_file import differences, settings_of, to_yaml
+from aiayn.data.atomic import require_writable, write_bytes
 from aiayn.errors import UsageError
 from aiayn.presets import PRESETS
 from aiayn.presets import preset as find_preset
@@ -43,7 +44,7 @@ class InfoOptions:
     """Print JSON for machines."""
 
 
-@takes_options(InfoOptions)
+@command(InfoOptions, EXAMPLES)
 def info(options: InfoOptions) -> None:
     """Describe a preset, data folder, run or model: settings, sizes, parameters, progress."""
     preset, paths, svg = options.preset, options.paths or [], options.svg
@@ -59,7 +60,9 @@ def info(options: InfoOptions) -> None:
         if str(svg) == "-":
             console.result(curves)
             return
-        write_figure(curves, svg)
+        require_writable(svg, begins=b"<")
+        write_bytes(svg, curves.encode())
+        console.say(f"drew {svg}")
     found = [describe_preset(preset, options.vocab_size)] if preset is not None else []
     found += [describe_path(path, verify=options.verify) for path in paths]
     if options.as_json:
@@ -80,10 +83,9 @@ def print_yaml(preset: str | None, paths: list[Path]) -> None:
     if preset is not None:
         config = find_preset(preset)
     else:
-        from aiayn.checkpoint import load_model
-        from aiayn.run_folder import find_model
+        from aiayn.run_folder import open_model
 
-        config = load_model(find_model(paths[0])).config
+        config = open_model(paths[0]).config
     console.result(to_yaml(config, documented=True).rstrip())
 
 
@@ -161,15 +163,6 @@ def draw(paths: list[Path]) -> str:
             fix="give the folder of one run: aiayn info run --svg curves.svg",
         )
     return draw_curves(metrics)
-
-
-def write_figure(figure: str, svg: Path) -> None:
-    """Write a figure, over no file but another figure."""
-    from aiayn.data.atomic import require_writable, write_bytes
-
-    require_writable(svg, begins=b"<")
-    write_bytes(svg, figure.encode())
-    console.say(f"drew {svg}")
 
 
 def show(description: dict[str, Any]) -> None:

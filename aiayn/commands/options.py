@@ -5,10 +5,14 @@ command gets the whole object. Typer wants parameters of a function, so one is m
 """
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
+import click
+import typer
+from click.core import Context, ParameterSource
+from typer.core import TyperCommand
 from typer.models import ParameterInfo
 
 from aiayn.config import documentation
@@ -19,32 +23,43 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
-def takes_options(
-    options: type[Options],
-) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Make a function of one options object the command that parses it."""
+def named_options(context: Context) -> set[str]:
+    """Return the options that the command line itself names."""
+    source = context.get_parameter_source
+    return {name for name in context.params if source(name) == ParameterSource.COMMANDLINE}
+
+
+def command(
+    options: type[Options], examples: Sequence[str], cls: type[TyperCommand] = TyperCommand
+) -> Callable[[Callable[[Options], None]], click.Command]:
+    """Make a function of one options object a command that parses it, with examples."""
     hints = get_type_hints(options, include_extras=True)
     for name, text in documentation(options).items():
         for info in getattr(hints[name], "__metadata__", ()):
             if isinstance(info, ParameterInfo):
                 info.help = text
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(options)
+    ]
+    # Each paragraph of an epilog is printed as one line.
+    epilog = "\n\n".join(["[bold]Examples[/bold]", *examples])
 
-    def decorate(run: Callable[[Options], None]) -> Callable[..., None]:
-        def command(**values: Any) -> None:
+    def decorate(run: Callable[[Options], None]) -> click.Command:
+        def parsed(**values: Any) -> None:
             run(options(**values))
 
-        command.__name__, command.__doc__ = run.__name__, run.__doc__
-        command.__module__, command.__annotations__ = run.__module__, hints
-        vars(command)["__signature__"] = inspect.Signature(
-            [_parameter(field, hints[field.name]) for field in fields(options)]
+        parsed.__doc__, parsed.__annotations__ = run.__doc__, hints
+        vars(parsed)["__signature__"] = inspect.Signature(parameters)
+        app = typer.Typer(
+            rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False
         )
-        return command
+        app.command(run.__name__.rstrip("_"), cls=cls, epilog=epilog)(parsed)
+        return typer.main.get_command(app)
 
     return decorate
-
-
-def _parameter(field: "Field[Any]", annotation: object) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.default is MISSING else field.default
-    return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-    )

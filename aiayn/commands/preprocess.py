@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 import typer
-from click.core import ParameterSource
 from typer.core import TyperCommand
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command, named_options
 from aiayn.data.atomic import require_writable
-from aiayn.data.pretokenize import Pretokenize
-from aiayn.data.settings import Settings, Subword, Task
+from aiayn.data.settings import Pretokenize, Settings, Subword, Task
 from aiayn.data.text import STDIN
 from aiayn.errors import UsageError
 
@@ -31,10 +29,10 @@ EXAMPLES = (
     "paste big.en big.de | aiayn preprocess - --pretokenize moses --languages en-de -o data",
 )
 
+# Subwords of the paper's parser that saw the Wall Street Journal alone.
 PARSING_VOCABULARY = 16_000
-"""Subwords of the paper's parser that saw the Wall Street Journal alone."""
+# SentencePiece needs 3 kB of memory for each line that it learns a unigram model from.
 UNIGRAM_LINES = 300_000
-"""SentencePiece needs 3 kB of memory for each line that it learns a unigram model from."""
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 # Defaults as the help shows them.
@@ -126,17 +124,9 @@ class PreprocessOptions(Settings):
         """Files of validation and test text."""
         return [*(self.valid or ()), *(self.test or ())]
 
-    def given(self) -> list[str]:
-        """Return the settings that the command line itself names."""
-        return [
-            field.name
-            for field in fields(Settings)
-            if self.context.get_parameter_source(field.name) == ParameterSource.COMMANDLINE
-        ]
-
     def settings(self) -> Settings:
         """Return the settings alone, with the defaults that hang on the task or the units."""
-        given = self.given()
+        given = named_options(self.context)
         chosen = {each.name: getattr(self, each.name) for each in fields(Settings)}
         # The codec that `_reuse` loads is known by its fingerprint and not by its path.
         chosen["vocab_from"] = ""
@@ -163,7 +153,7 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-@takes_options(PreprocessOptions)
+@command(PreprocessOptions, EXAMPLES, Command)
 def preprocess(options: PreprocessOptions) -> None:
     """Turn text into subword ids: the data folder that `train` reads.
 
@@ -179,9 +169,16 @@ def preprocess(options: PreprocessOptions) -> None:
         console.warn(f"{min(both)} is training text and validation or test text, too")
     codec = None
     if options.vocab_from:
-        codec, settings = _reuse(Path(options.vocab_from), settings, options.given())
+        given = named_options(options.context) & vars(settings).keys()
+        codec, settings = _reuse(Path(options.vocab_from), settings, given)
+    splits: dict[SplitName, list[Input]] = {"train": _inputs(options.files, options.task)}
+    sides = 1 if options.task == "parsing" else 2
+    if options.valid:
+        splits["valid"] = _inputs(options.valid[:sides], options.task)
+    if options.test:
+        splits["test"] = _inputs(options.test[:sides], options.task)
     folder = make_folder(
-        _splits(options),
+        splits,
         options.output,
         settings=settings,
         codec=codec,
@@ -192,17 +189,6 @@ def preprocess(options: PreprocessOptions) -> None:
     console.say_table(*folder.counts_table())
     for warning in folder.warnings():
         console.warn(warning)
-
-
-def _splits(options: PreprocessOptions) -> "dict[SplitName, list[Input]]":
-    """Return what each part of the folder is made from."""
-    splits: dict[SplitName, list[Input]] = {"train": _inputs(options.files, options.task)}
-    sides = 1 if options.task == "parsing" else 2
-    if options.valid:
-        splits["valid"] = _inputs(options.valid[:sides], options.task)
-    if options.test:
-        splits["test"] = _inputs(options.test[:sides], options.task)
-    return splits
 
 
 def _inputs(files: Sequence[Path], task: Task) -> "list[Input]":
@@ -227,7 +213,7 @@ def _inputs(files: Sequence[Path], task: Task) -> "list[Input]":
     return inputs
 
 
-def _reuse(folder: Path, settings: Settings, given: list[str]) -> "tuple[Codec, Settings]":
+def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, Settings]":
     """Return the codec of a folder, and settings that fit it."""
     from aiayn.data.codec import Codec
     from aiayn.data.folder import VOCABULARY_FOLDER
@@ -257,7 +243,7 @@ def _reuse(folder: Path, settings: Settings, given: list[str]) -> "tuple[Codec, 
     )
     if of.task != settings.task:
         raise UsageError(f"{folder} is for {of.task}", fix=f"add --task {of.task}")
-    for name in set(given) - {"vocab_from"}:
+    for name in sorted(given - {"vocab_from"}):
         if getattr(settings, name) != getattr(reused, name):
             raise UsageError(
                 f"--{name.replace('_', '-')} cannot be given with --vocab-from: {folder} has"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 
 EXAMPLES = (
     "aiayn sample text --pairs 40000 --seed 1",
@@ -40,7 +40,7 @@ class SampleOptions:
     """Replace existing files."""
 
 
-@takes_options(SampleOptions)
+@command(SampleOptions, EXAMPLES)
 def sample(options: SampleOptions) -> None:
     """Make an English-German corpus by rule, of any size, for trying, testing and measuring."""
     from aiayn.data.workers import count_cores

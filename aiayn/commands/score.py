@@ -1,7 +1,7 @@
 """`aiayn score`: text against references, trees against trees, or a model's perplexity."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
+from aiayn.commands.options import command
 from aiayn.data.text import STDIN, read_lines, stdin_is_terminal
 from aiayn.errors import UsageError
 from aiayn.scoring.score import MetricName, Score, aligned, parse_band, require_same_count
@@ -90,7 +90,7 @@ class ScoreOptions:
     """With --model: auto, cpu, cuda or mps."""
 
 
-@takes_options(ScoreOptions)
+@command(ScoreOptions, EXAMPLES)
 def score(options: ScoreOptions) -> None:
     """Score translations or parses: the number, and the signature that says which number."""
     band = parse_band(options.expect) if options.expect else None
@@ -159,14 +159,17 @@ def score_translations(options: ScoreOptions) -> Score:
         scores = compare_text(hypotheses, others, references, *about)
     buckets = score_by_length(hypotheses, references, *about) if options.by_length else []
     if options.paper:
-        scores.append(score_as_the_paper(hypotheses, references, options))
+        from aiayn.scoring.paper import score_paper
+
+        tokens = (options.languages, options.compound, options.pretokenized)
+        scores.append(score_paper(hypotheses, references, *tokens))
     print_scores(scores, buckets, as_json=options.as_json)
     return scores[-1] if options.paper else scores[0]
 
 
 def read_texts(options: ScoreOptions) -> tuple[list[str], list[str] | None, list[list[str]]]:
     """Return the lines of the hypothesis, of the system compared with, of each reference."""
-    from aiayn.scoring.checks import check_text
+    from aiayn.scoring.checks import check_hyphens, check_text
 
     references = options.references or []
     if options.test_set:
@@ -187,25 +190,9 @@ def read_texts(options: ScoreOptions) -> tuple[list[str], list[str] | None, list
     hypotheses, *others = [lines[path] for path in systems]
     streams = [lines[path] for path in references]
     _warn(check_text(hypotheses, streams, name=_name(options.hypothesis)))
-    return hypotheses, others[0] if others else None, streams
-
-
-def score_as_the_paper(
-    hypotheses: list[str], references: list[list[str]], options: ScoreOptions
-) -> Score:
-    """Return BLEU as the paper computed it."""
-    from aiayn.scoring.checks import check_hyphens
-    from aiayn.scoring.paper import score_paper
-
-    if options.compound is not False:
+    if options.paper and options.compound is not False:
         _warn(check_hyphens(hypotheses))
-    return score_paper(
-        hypotheses,
-        references,
-        languages=options.languages,
-        compound=options.compound,
-        pretokenized=options.pretokenized,
-    )
+    return hypotheses, others[0] if others else None, streams
 
 
 def score_parses(options: ScoreOptions, gold: Path) -> Score:
@@ -232,10 +219,9 @@ def score_parses(options: ScoreOptions, gold: Path) -> Score:
 
 def score_by_model(options: ScoreOptions, model: Path) -> Score:
     """Print log P of each line and the perplexity; return the perplexity per subword."""
-    from aiayn.checkpoint import load_model
     from aiayn.device import choose_device
     from aiayn.generation.score_targets import score_targets
-    from aiayn.run_folder import find_model
+    from aiayn.run_folder import open_model
     from aiayn.scoring.perplexity import score_perplexity
 
     files = options.references or []
@@ -246,7 +232,7 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
         )
     sources, targets = (_read(file) for file in files)
     require_same_count(targets, sources, names=(_name(files[1]), _name(files[0])))
-    file = load_model(find_model(model))
+    file = open_model(model)
     network = file.build().to(choose_device(options.device))
     found = score_targets(network, file.codec, sources, targets)
     scores = score_perplexity([one.log_p for one in found], targets)
@@ -269,8 +255,9 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
 def print_scores(scores: list[Score], buckets: "list[LengthBucket]", *, as_json: bool) -> None:
     """Print scores as aligned lines with a table by length, or as JSON."""
     if as_json:
-        by_length = {"by_length": [bucket.record() for bucket in buckets]} if buckets else {}
-        console.result_json({"scores": _records(scores), **by_length})
+        by_length = [{**asdict(b), "scores": _records(b.scores)} for b in buckets]
+        record = {"scores": _records(scores), **({"by_length": by_length} if buckets else {})}
+        console.result_json(record)
         return
     for line in aligned(scores):
         console.result(line)

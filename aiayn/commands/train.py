@@ -2,7 +2,7 @@
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aiayn import console
-from aiayn.commands.options import takes_options
-from aiayn.config import Config, Precision, parse_interval
+from aiayn.commands.options import command
+from aiayn.config import Config, Precision, TrainConfig, parse_interval
 from aiayn.config_file import apply_overrides, read_yaml
 from aiayn.errors import UsageError
 from aiayn.presets import preset as find_preset
 
 if TYPE_CHECKING:
-    from aiayn.checkpoint import ModelFile
     from aiayn.training.log import MetricsWriter
 
 EXAMPLES = (
@@ -26,18 +25,6 @@ EXAMPLES = (
 )
 
 FROM_PRESET = "the preset's"
-TRAIN_SETTINGS = (
-    "steps",
-    "seed",
-    "precision",
-    "compile",
-    "save_every",
-    "keep",
-    "average",
-    "valid_every",
-    "patience",
-)
-"""Options that are settings of the section `train`, under the same name."""
 
 _setting = partial(typer.Option, rich_help_panel="Settings")
 _running = partial(typer.Option, rich_help_panel="Running")
@@ -98,14 +85,15 @@ class TrainOptions:
     score; 0: never."""
 
 
-@takes_options(TrainOptions)
+@command(TrainOptions, EXAMPLES)
 def train(options: TrainOptions) -> None:
     """Train a Transformer (section 5 of the paper).
 
     Killed or stopped at any time, the same command resumes the run. Any number of processes
     trains the same model: the batch is that of all of them together.
     """
-    given = {name: getattr(options, name) for name in TRAIN_SETTINGS}
+    # Many options are settings of the section `train`, under the same name.
+    given = {field.name: getattr(options, field.name, None) for field in fields(TrainConfig)}
     overrides = [f"train.{name}={value}" for name, value in given.items() if value is not None]
     config = resolve(options.preset, options.config, [*(options.settings or []), *overrides])
     seconds = parse_time(options.time_limit) if options.time_limit else None
@@ -113,7 +101,11 @@ def train(options: TrainOptions) -> None:
         show_estimate(options, config)
         return
     if options.nproc > 1 and "RANK" not in os.environ:
-        start_processes(options.nproc, options.data)
+        from aiayn.data.folder import DataFolder
+        from aiayn.training.launch import launch
+
+        DataFolder.open(options.data)  # an error in it is reported once, not by every process
+        raise typer.Exit(launch(options.nproc, sys.argv[1:]))
     run_training(
         options.data, options.output, config, options.device, seconds, options.init_from
     )
@@ -144,6 +136,7 @@ def show_estimate(options: TrainOptions, config: Config) -> None:
 
     from aiayn.data.folder import DataFolder
     from aiayn.device import choose_device
+    from aiayn.run_folder import open_model
     from aiayn.training.estimate import estimate
     from aiayn.training.start import check_init_from
 
@@ -159,23 +152,6 @@ def show_estimate(options: TrainOptions, config: Config) -> None:
     console.result_table(["parameters", ""], list(parameters.items()))
 
 
-def open_model(path: Path) -> "ModelFile":
-    """Load the model file that a path means."""
-    from aiayn.checkpoint import load_model
-    from aiayn.run_folder import find_model
-
-    return load_model(find_model(path))
-
-
-def start_processes(count: int, data: Path) -> None:
-    """Run this very command in several processes, and exit as they do."""
-    from aiayn.data.folder import DataFolder
-    from aiayn.training.launch import launch
-
-    DataFolder.open(data)  # an error in it is reported once, not by every process
-    raise typer.Exit(launch(count, sys.argv[1:]))
-
-
 def run_training(
     data: Path,
     output: Path,
@@ -186,6 +162,7 @@ def run_training(
 ) -> None:
     """Open the data and train."""
     from aiayn.data.folder import DataFolder
+    from aiayn.run_folder import open_model
     from aiayn.training.loop import train
 
     console.ignore_broken_stderr()

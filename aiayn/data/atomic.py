@@ -16,8 +16,8 @@ from aiayn.errors import UsageError
 if sys.platform != "win32":
     import fcntl
 
+# What a file's name ends in while it is being written.
 TEMPORARY = ".partial"
-"""What a file's name ends in while it is being written."""
 SECONDS_BETWEEN_TRIES = 0.1
 
 
@@ -41,12 +41,9 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
 
 
 def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b"") -> None:
-    """Refuse a path that cannot be written, or should not be.
+    """Refuse to write a path: one of those the command `reads`, or of another kind of file.
 
-    Args:
-        path: Where a file is to be written.
-        reads: What the same command reads, and must not be replaced.
-        begins: First bytes of the files that may be replaced, those of the same kind.
+    Only a file whose first bytes are `begins` may be replaced.
     """
     if any(path.exists() and other.exists() and path.samefile(other) for other in reads):
         raise UsageError(
@@ -61,20 +58,17 @@ def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = 
         raise UsageError(
             f"{path} is no plain file", fix="use > instead, or choose another name"
         )
-    if begins and path.exists() and _first_bytes(path, len(begins)) not in (b"", begins):
-        raise UsageError(
-            f"{path} is there, and is another kind of file",
-            fix="choose another name, or delete it",
-        )
+    if begins and path.exists():
+        with path.open("rb") as file:
+            if file.read(len(begins)) not in (b"", begins):
+                raise UsageError(
+                    f"{path} is there, and is another kind of file",
+                    fix="choose another name, or delete it",
+                )
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} does not exist", fix=f"mkdir -p {path.parent}")
     if not os.access(path.parent, os.W_OK):
         raise UsageError(f"{path.parent} may not be written to", fix="choose another place")
-
-
-def _first_bytes(path: Path, count: int) -> bytes:
-    with path.open("rb") as file:
-        return file.read(count)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -94,9 +88,7 @@ def write_json(path: Path, value: object) -> None:
 def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yield a folder that appears under its name only when the block has ended well.
 
-    Args:
-        path: Does not exist, or is an empty folder.
-        replace: Whether a folder that holds something is replaced, too.
+    A folder that holds something is not replaced, unless `replace`.
     """
     if path.is_file():
         raise UsageError(f"{path} is a file, and a folder is wanted", fix="choose another name")
@@ -139,11 +131,9 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def lock_folder(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Keep other runs out of a folder during the block; a killed run leaves no lock behind.
+    """Create a folder, and keep other runs out of it during the block.
 
-    Args:
-        folder: Created if it does not exist.
-        patience: Seconds to wait for another run to leave.
+    Another run that is in it has `patience` seconds to leave; a killed one leaves no lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -165,11 +155,10 @@ def lock_folder(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
 
 def _lock(descriptor: int) -> bool:
     """Return False if another process holds the lock."""
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True  # a network file system without locks
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a network file system without locks
     return True

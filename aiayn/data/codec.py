@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from aiayn.data.atomic import write_bytes, write_json
-from aiayn.data.marian_vocabulary import MarianVocabulary
-from aiayn.data.pretokenize import Preparation
 from aiayn.data.settings import CodecSettings, Subword
-from aiayn.data.vocabulary import Vocabulary
+from aiayn.data.shards import REPAIR
+from aiayn.data.vocabulary import MarianVocabulary, Vocabulary
 from aiayn.errors import DataError
 
 SETTINGS_FILE = "settings.json"
@@ -24,10 +23,9 @@ SETTINGS_FILE = "settings.json"
 
 @dataclass(frozen=True)
 class Codec:
-    """Plain text to token ids and back, on both sides: what preprocess did, kept with a model.
+    """What preprocess did to text, kept with a model.
 
-    `source` and `target` are the same object when the vocabulary is shared, or have the same
-    table.
+    A shared vocabulary is the same object on both sides, or has the same table.
     """
 
     source: Vocabulary
@@ -51,23 +49,15 @@ class Codec:
 
     def encode_source_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many source texts, each ending in EOS."""
-        return self.source.encode_batch(self._source_preparation(texts), end=True)
+        return self.source.encode_batch(self.settings.source_preparation(texts))
 
     def encode_target_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many target texts, each ending in EOS."""
-        return self.target.encode_batch(self._target_preparation(texts), end=True)
+        return self.target.encode_batch(self.settings.target_preparation(texts))
 
     def decode_target(self, ids: Iterable[int]) -> str:
         """Return plain text for target ids; padding and EOS are left out."""
-        return self._target_preparation.undo(self.target.decode(ids))
-
-    @cached_property
-    def _source_preparation(self) -> Preparation:
-        return self.settings.source_preparation
-
-    @cached_property
-    def _target_preparation(self) -> Preparation:
-        return self.settings.target_preparation
+        return self.settings.target_preparation.undo(self.target.decode(ids))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -124,10 +114,8 @@ class Codec:
             return cls.from_state(state)
         # A RuntimeError is how SentencePiece refuses a damaged model.
         except (OSError, ValueError, TypeError, KeyError, RuntimeError) as problem:
-            raise DataError(
-                f"{folder} does not hold a whole vocabulary: {problem}",
-                fix="make the data folder again with aiayn preprocess --force",
-            ) from None
+            reason = f"{folder} does not hold a whole vocabulary: {problem}"
+            raise DataError(reason, fix=REPAIR) from None
 
 
 def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:

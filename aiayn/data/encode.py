@@ -19,8 +19,8 @@ from aiayn.data.vocabulary import BYTES
 from aiayn.special_ids import EOS, UNK
 
 KEPT, EMPTY, DUPLICATE, LENGTH, RATIO = range(5)
+# Why a pair is dropped; of several reasons, the first holds.
 REASONS = {EMPTY: "empty", DUPLICATE: "duplicate", LENGTH: "length", RATIO: "ratio"}
-"""Why a pair is dropped; of several reasons, the first holds."""
 
 DROPPED_COLUMNS = ("file", "line", "reason", "source subwords", "target subwords")
 
@@ -40,6 +40,18 @@ class Encoded:
     """Source and reference lines of the kept pairs, where text is kept."""
 
 
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Switch off the search for reference cycles, which would take 3 to 5% of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @dataclass(frozen=True)
 class Encoder:
     """Encodes blocks and drops what its filters name; it can be sent to another process.
@@ -57,40 +69,43 @@ class Encoder:
     """File with one byte a pair, 1 if the pair repeats an earlier one."""
     keep_text: bool = False
 
+    @_without_garbage_collection()
     def __call__(self, block: Block) -> Encoded:
         """Encode the pairs of a block and drop what the filters name."""
-        with _without_garbage_collection():
-            return self._encode(block)
-
-    def _encode(self, block: Block) -> Encoded:
         sources, targets = split_lines(block.source), split_lines(block.target)
         source_ids = self.codec.encode_source_batch(sources)
         target_ids = self.codec.encode_target_batch(targets)
         both_lengths = np.array([list(map(len, source_ids)), list(map(len, target_ids))])
-        codes = self._codes(block, sources, targets, both_lengths)
+        codes = self._codes(block, (sources, targets), both_lengths)
+        tally = {reason: int((codes == code).sum()) for code, reason in REASONS.items()}
         keep = codes == KEPT
         pairs = compress(zip(source_ids, target_ids, strict=True), keep.tolist())
         flat = np.fromiter(chain.from_iterable(chain.from_iterable(pairs)), self.id_type)
         lengths = both_lengths[:, keep].T.reshape(-1)
-        counts = Counts(read=block.pairs, dropped=_tally(codes))
+        counts = Counts(read=block.pairs, dropped={k: n for k, n in tally.items() if n})
         self._count(counts, flat, lengths)
-        dropped = np.flatnonzero(codes).tolist()
+        dropped: list[int] = np.flatnonzero(codes).tolist()
         counts.source.words = _words(block.source, sources, dropped)
         counts.target.words = _words(block.target, targets, dropped)
+        dropped_lines = (
+            f"{block.name}\t{block.line + i}\t{REASONS[codes[i]]}"
+            f"\t{both_lengths[0, i] - 1}\t{both_lengths[1, i] - 1}\n"
+            for i in dropped
+        )
+        texts = (block.source, block.reference) if self.keep_text else ("", "")
+        source, reference = (
+            join_lines(compress(split_lines(text), keep.tolist())) for text in texts
+        )
         return Encoded(
             ids=flat.tobytes(),
             lengths=lengths,
             counts=counts,
-            dropped=_dropped_lines(block, codes, both_lengths),
-            texts=_texts(block, keep.tolist()) if self.keep_text else ("", ""),
+            dropped="".join(dropped_lines),
+            texts=(source, reference),
         )
 
     def _codes(
-        self,
-        block: Block,
-        sources: Sequence[str],
-        targets: Sequence[str],
-        both_lengths: NDArray[np.int64],
+        self, block: Block, sides: Sequence[Sequence[str]], both_lengths: NDArray[np.int64]
     ) -> NDArray[np.uint8]:
         """Return KEPT or the reason to drop it for each pair."""
         shorter, longer = both_lengths.min(axis=0), both_lengths.max(axis=0)
@@ -102,7 +117,7 @@ class Encoder:
             codes[longer > self.max_length] = LENGTH
         if self._repeated is not None:
             codes[self._repeated[block.start : block.start + block.pairs] == 1] = DUPLICATE
-        for side in (sources, targets):
+        for side in sides:
             codes[np.fromiter(map(str.isspace, side), bool)] = EMPTY
         codes[shorter == 1] = EMPTY  # nothing but EOS
         return codes
@@ -125,8 +140,7 @@ class Encoder:
 
     @cached_property
     def _repeated(self) -> NDArray[np.uint8] | None:
-        path = self.duplicates
-        return np.memmap(path, np.uint8, mode="r") if path else None
+        return np.memmap(self.duplicates, np.uint8, mode="r") if self.duplicates else None
 
     @cached_property
     def id_type(self) -> IdType:
@@ -134,45 +148,7 @@ class Encoder:
         return id_type(max(len(self.codec.source), len(self.codec.target)))
 
 
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Switch off the search for reference cycles: thousands of lists of ids hold none.
-
-    It would take 3 to 5% of the time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _tally(codes: NDArray[np.uint8]) -> dict[str, int]:
-    counts = np.bincount(codes, minlength=len(REASONS) + 1).tolist()
-    return {reason: counts[code] for code, reason in REASONS.items() if counts[code]}
-
-
 def _words(text: str, lines: Sequence[str], dropped: Sequence[int]) -> int:
     """Return how many words the kept lines have, by their spaces."""
     # Over the whole text at once this is far faster than splitting every line.
     return text.count(" ") + len(lines) - sum(lines[i].count(" ") + 1 for i in dropped)
-
-
-def _texts(block: Block, keep: Sequence[bool]) -> tuple[str, str]:
-    source, reference = (
-        join_lines(compress(split_lines(text), keep))
-        for text in (block.source, block.reference)
-    )
-    return source, reference
-
-
-def _dropped_lines(
-    block: Block, codes: NDArray[np.uint8], both_lengths: NDArray[np.int64]
-) -> str:
-    return "".join(
-        f"{block.name}\t{block.line + i}\t{REASONS[codes[i]]}"
-        f"\t{both_lengths[0, i] - 1}\t{both_lengths[1, i] - 1}\n"
-        for i in np.flatnonzero(codes).tolist()
-    )

@@ -12,16 +12,15 @@ from aiayn.data.duplicates import find_duplicates
 from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
 from aiayn.data.inputs import PAIRS_PER_BLOCK, Input, read_blocks
 from aiayn.data.manifest import SplitName
-from aiayn.data.pretokenize import Preparation
 from aiayn.data.reservoir import Reservoir
-from aiayn.data.settings import Settings, Subword
+from aiayn.data.settings import Preparation, Settings, Subword
 from aiayn.data.trees import clean, read_trees, tag_inventory
-from aiayn.data.unfinished import Job, State, duplicates_file
+from aiayn.data.unfinished import DUPLICATES_FILE, Job, State
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.data.workers import count_cores, map_in_order
 
+# Starting another process takes about as long as Moses needs for so many lines.
 LINES_PER_WORKER = 20_000
-"""Starting another process takes about as long as Moses needs for so many lines."""
 
 Inputs = Mapping[SplitName, Sequence[Input]]
 PairSample = list[tuple[str, str]]
@@ -51,13 +50,11 @@ def _check(
 
     What is not text raises a DataError. If duplicates are to be dropped, they are found here.
     """
-    sample: Reservoir[tuple[str, str]] = Reservoir(
-        settings.sample_lines // 2, seed=settings.seed
-    )
+    sample = Reservoir[tuple[str, str]](settings.sample_lines // 2, seed=settings.seed)
     pairs = dict.fromkeys(inputs, 0)
     with ExitStack() as stack:
         step = stack.enter_context(console.progress("checking", total=None, unit="pairs"))
-        path = duplicates_file(output)
+        path = output / DUPLICATES_FILE
         finder = settings.dedup and stack.enter_context(find_duplicates(path))
         for split, each in inputs.items():
             for block in read_blocks(each):

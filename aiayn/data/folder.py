@@ -9,14 +9,15 @@ import numpy as np
 
 from aiayn.data.atomic import file_sha256
 from aiayn.data.codec import Codec
+from aiayn.data.inputs import split_lines
 from aiayn.data.manifest import MANIFEST_FILE, Counts, Manifest, SideCounts, Split, SplitName
 from aiayn.data.shards import REPAIR, Corpus
 from aiayn.errors import DataError, UsageError
 
 VOCABULARY_FOLDER = "vocab"
 UNFINISHED_FOLDER = "unfinished"
+# Share of unknown tokens above which there is a warning.
 MANY_UNKNOWN = 0.01
-"""Share of unknown tokens above which there is a warning."""
 
 
 class DataFolder:
@@ -63,19 +64,17 @@ class DataFolder:
     def text(self, split: SplitName) -> tuple[list[str], list[str]]:
         """Return the source and reference lines of a split, one for each pair of its corpus."""
         wanted = self._split(split).counts.kept
-        source, reference = (self._lines(f"{split}.{side}", wanted) for side in ("src", "ref"))
+        paths = self.path / f"{split}.src", self.path / f"{split}.ref"
+        # Bytes, because reading as text would turn a lone "\r" into the end of a line.
+        found = (p.read_bytes() if p.is_file() else b"" for p in paths)
+        source, reference = (split_lines(text.decode()) for text in found)
+        for path, lines in zip(paths, (source, reference), strict=True):
+            if len(lines) != wanted:
+                raise DataError(
+                    f"{path} has {len(lines):,} lines, and the manifest wants {wanted:,}",
+                    fix=REPAIR,
+                )
         return source, reference
-
-    def _lines(self, name: str, wanted: int) -> list[str]:
-        path = self.path / name
-        # Not splitlines: a line ends at a line feed and nowhere else.
-        lines = path.read_bytes().decode().split("\n")[:-1] if path.is_file() else []
-        if len(lines) != wanted:
-            raise DataError(
-                f"{path} has {len(lines):,} lines, and the manifest wants {wanted:,}",
-                fix=REPAIR,
-            )
-        return lines
 
     def _split(self, split: SplitName) -> Split:
         if not self.has(split):
@@ -159,18 +158,11 @@ class DataFolder:
 
 def _describe(split: Split) -> dict[str, Any]:
     counts = split.counts
-    sides = {
-        name: {**asdict(side), "tokens_per_word": tokens_per_word(side, counts)}
-        for name, side in (("source", counts.source), ("target", counts.target))
-    }
-    return {
-        "read": counts.read,
-        "kept": counts.kept,
-        "dropped": counts.dropped,
-        **sides,
-        "shards": len(split.shards),
-        "inputs": {file.path: file.sha256 for file in split.inputs},
-    }
+    found = {"read": counts.read, "kept": counts.kept, **asdict(counts)}
+    for side in ("source", "target"):
+        found[side]["tokens_per_word"] = tokens_per_word(getattr(counts, side), counts)
+    inputs = {file.path: file.sha256 for file in split.inputs}
+    return {**found, "shards": len(split.shards), "inputs": inputs}
 
 
 def tokens_per_word(side: SideCounts, counts: Counts) -> float:

@@ -16,10 +16,9 @@ from aiayn.errors import DataError
 
 PAIRS_PER_BLOCK = 2000
 
-
 # Texts and not lists of lines: one string goes to another process much faster.
+# Source, target and reference of consecutive pairs, each with one line a pair.
 PairTexts = tuple[str, str, str]
-"""Source, target and reference of consecutive pairs, each with one line a pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +67,15 @@ class ParallelText(Input):
             counts = [text.count("\n") for text in (source, target)]
             if counts[0] != counts[1]:
                 rest = [sum(text.count("\n") for text in side) for side in sides]
-                raise self._unequal(*(lines + n + m for n, m in zip(counts, rest, strict=True)))
+                n, m = (lines + here + later for here, later in zip(counts, rest, strict=True))
+                raise DataError(
+                    f"{self.files[0]} has {n:,} lines and {self.files[1]} has {m:,}, and each"
+                    " line needs its translation on the same line",
+                    fix="check that the two files belong together and that neither was cut"
+                    " short",
+                )
             lines += counts[0]
             yield source, target, target
-
-    def _unequal(self, source_lines: int, target_lines: int) -> DataError:
-        source, target = self.files
-        return DataError(
-            f"{source} has {source_lines:,} lines and {target} has"
-            f" {target_lines:,}, and each line needs its translation on the same line",
-            fix="check that the two files belong together and that neither was cut short",
-        )
 
 
 class TabbedText(Input):

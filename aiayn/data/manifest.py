@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, TypeVar, cast, get_args, get_origin, get_
 
 from aiayn.data.atomic import write_json
 from aiayn.data.settings import Settings
-from aiayn.data.shards import Shard
+from aiayn.data.shards import REPAIR, Shard
 from aiayn.errors import DataError, UsageError
 
 FORMAT_VERSION = 1
@@ -112,10 +112,7 @@ class Manifest:
             if version == FORMAT_VERSION:
                 return from_dict(cls, value)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise DataError(
-                f"{path} is not a manifest: {problem!r}",
-                fix="make the folder again with aiayn preprocess --force",
-            ) from None
+            raise DataError(f"{path} is not a manifest: {problem!r}", fix=REPAIR) from None
         raise UsageError(
             f"{folder} has data format {version}, and this aiayn reads {FORMAT_VERSION}",
             fix="make the folder again with aiayn preprocess --force",
@@ -124,12 +121,11 @@ class Manifest:
 
 def from_dict(kind: type[Made], value: Any) -> Made:
     """Return what `asdict` turned into plain values, by the types that its fields declare."""
-    read: Any = value
     if is_dataclass(kind):
         kinds = get_type_hints(kind)
-        read = kind(**{name: from_dict(kinds[name], each) for name, each in value.items()})
+        value = kind(**{name: from_dict(kinds[name], each) for name, each in value.items()})
     elif get_origin(kind) is list:
-        read = [from_dict(get_args(kind)[0], each) for each in value]
+        value = [from_dict(get_args(kind)[0], each) for each in value]
     elif get_origin(kind) is dict:
-        read = {key: from_dict(get_args(kind)[1], each) for key, each in value.items()}
-    return cast(Made, read)
+        value = {key: from_dict(get_args(kind)[1], each) for key, each in value.items()}
+    return cast(Made, value)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 Lengths = NDArray[np.int32]
 PairNumbers = NDArray[np.int64]
+# Pairs whose lengths are added up at a time.
 BLOCK = 2**20
-"""Pairs whose lengths are added up at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +114,10 @@ def micro_batches(
 def batches_by_length(
     lengths: Sequence[int], limit: int, round_rows: Callable[[int], int] = int
 ) -> list[list[int]]:
-    """Group sequences of like length, the longest first, by their numbers.
+    """Group sequences by length, the longest first; return their numbers.
 
-    Args:
-        lengths: Tokens of each sequence.
-        limit: The most tokens of a batch, padding included.
-        round_rows: Rounds the number of sequences that the limit allows.
+    A batch has at most `limit` tokens, padding included; `round_rows` rounds how many sequences
+    that allows.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     bounds = _cut_padded([lengths[i] for i in order], limit, round_rows)

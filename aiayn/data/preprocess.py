@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import file_sha256, lock_folder
+from aiayn.data.atomic import file_sha256, lock_folder, require_writable
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoder
 from aiayn.data.first_pass import Inputs, first_pass
@@ -35,8 +35,6 @@ from aiayn.data.workers import count_cores
 from aiayn.errors import DataError, Stopped, UsageError
 from aiayn.signals import RESUME, raise_on_signals
 
-CHUNK = 1 << 20
-
 
 def preprocess(
     inputs: Inputs,
@@ -54,14 +52,14 @@ def preprocess(
         inputs: Text of each split; there must be a `train`.
         output: The folder.
         settings: What decides its content.
-        codec: A codec to use again, in place of a new vocabulary.
+        codec: Used again, in place of a new vocabulary.
         dropped: File that lists the pairs that are left out.
         workers: Processes that encode; None is as many as there are cores and work for.
-        force: Whether to put other data in place of what the folder holds.
+        force: Replace other data that the folder holds.
     """
     refuse_foreign(output)
-    if dropped and not dropped.parent.is_dir():
-        raise UsageError(f"{dropped.parent} does not exist", fix=f"mkdir -p {dropped.parent}")
+    if dropped:
+        require_writable(dropped)
     with _stoppable(), lock_folder(output), _spooled(inputs, output) as read:
         job = Job(settings=settings, inputs=_hash_inputs(read))
         if force:
@@ -134,40 +132,29 @@ def _split(inputs: list[InputFile], records: list[ShardRecord]) -> Split:
 
 def _hash_inputs(inputs: Inputs) -> dict[SplitName, list[InputFile]]:
     """Return the sha256 of every input file, several at a time."""
-    paths = {name: [p for i in each for p in i.files] for name, each in inputs.items()}
+    paths = {split: [p for i in each for p in i.files] for split, each in inputs.items()}
     every = [path for each in paths.values() for path in each]
     # All of them first: a missing file is named before hours of hashing.
     for path in every:
-        _require_file(path)
+        if path.is_fifo():
+            raise UsageError(
+                f"{path} is a pipe, and text is read more than once",
+                fix="write it to a file, or pass - and send lines of source, tab, target",
+            )
+        open_bytes(path).close()
     total = sum(path.stat().st_size for path in every)
     with (
         console.progress("hashing", total=total, unit="bytes") as step,
         ThreadPoolExecutor(count_cores()) as pool,
     ):
         hashed = {}
-        for path, file in zip(every, pool.map(_hash_file, every), strict=True):
-            hashed[path] = file
-            step(file.bytes)
-    return {name: [hashed[path] for path in each] for name, each in paths.items()}
-
-
-def _require_file(path: Path) -> None:
-    """Name what cannot be read before any work begins."""
-    if path.is_fifo():
-        raise UsageError(
-            f"{path} is a pipe, and text is read more than once",
-            fix="write it to a file, or pass - and send lines of source, tab, target",
-        )
-    open_bytes(path).close()
-
-
-def _hash_file(path: Path) -> InputFile:
-    return InputFile(
-        # The spool is gone after the run, so the manifest names what it was a copy of.
-        path=str(STDIN) if path.name == SPOOL else str(path),
-        sha256=file_sha256(path),
-        bytes=path.stat().st_size,
-    )
+        for path, sha256 in zip(every, pool.map(file_sha256, every), strict=True):
+            # The spool is gone after the run, so the manifest names what it was a copy of.
+            name = str(STDIN) if path.name == SPOOL else str(path)
+            size = path.stat().st_size
+            hashed[path] = InputFile(path=name, sha256=sha256, bytes=size)
+            step(size)
+    return {split: [hashed[path] for path in each] for split, each in paths.items()}
 
 
 @contextmanager
@@ -182,7 +169,7 @@ def _spooled(inputs: Inputs, output: Path) -> Iterator[Inputs]:
     path = output / SPOOL
     try:
         with path.open("wb") as file, open_bytes(STDIN) as stream:
-            shutil.copyfileobj(stream, file, CHUNK)
+            shutil.copyfileobj(stream, file)
         kept = TabbedText(path, name="standard input")
         yield {
             name: [kept if i in streams else i for i in each] for name, each in inputs.items()

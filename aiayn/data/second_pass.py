@@ -14,11 +14,11 @@ from aiayn.data.first_pass import Inputs
 from aiayn.data.inputs import Input, read_blocks
 from aiayn.data.manifest import Counts, SplitName
 from aiayn.data.shards import write_shard
-from aiayn.data.unfinished import ShardRecord, State, dropped_file, duplicates_file
+from aiayn.data.unfinished import DROPPED_FILE, DUPLICATES_FILE, ShardRecord, State
 from aiayn.data.workers import count_cores, map_in_order
 
+# Starting another process takes about as long as encoding so many pairs.
 PAIRS_PER_WORKER = 50_000
-"""Starting another process takes about as long as encoding so many pairs."""
 
 
 def second_pass(
@@ -30,7 +30,7 @@ def second_pass(
         codec,
         max_length=settings.max_length,
         max_ratio=settings.max_ratio,
-        duplicates=duplicates_file(output) if settings.dedup else None,
+        duplicates=output / DUPLICATES_FILE if settings.dedup else None,
     )
     for split, each in inputs.items():
         encoder = filtering if split == "train" else Encoder(codec, keep_text=True)
@@ -58,7 +58,7 @@ def encode_split(
         results = map_in_order(encoder, blocks, workers=workers)
         # A shard begins only if there is a block for it, and takes more of the same stream.
         for first in results:
-            name = _shard_name(split, len(records))
+            name = f"train-{len(records):05}" if split == "train" else split
             rest = chain([first], results)
             records.append(_write(name, rest, encoder, output, size=size, step=step))
             state.save(output)
@@ -66,10 +66,6 @@ def encode_split(
 
 def _is_complete(output: Path, record: ShardRecord) -> bool:
     return all((output / f"{record.shard.name}.{end}").is_file() for end in ("bin", "idx"))
-
-
-def _shard_name(split: SplitName, number: int) -> str:
-    return f"train-{number:05}" if split == "train" else split
 
 
 def _write(
@@ -85,8 +81,8 @@ def _write(
     counts, blocks = Counts(), 0
     paths = [output / f"{name}.{side}" for side in ("src", "ref") if encoder.keep_text]
     with ExitStack() as stack:
-        shard = stack.enter_context(write_shard(output, name, encoder.id_type))
-        dropped = stack.enter_context(write_whole(dropped_file(output, name)))
+        shard = stack.enter_context(write_shard(output, name))
+        dropped = stack.enter_context(write_whole(output / DROPPED_FILE.format(name)))
         texts = [stack.enter_context(write_whole(path)) for path in paths]
         for encoded in results:
             blocks += 1

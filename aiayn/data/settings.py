@@ -1,20 +1,56 @@
-"""What can be chosen about the text and its subwords; light to import."""
+"""What can be chosen about the text and its subwords, and how text is prepared for them."""
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, Self
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Literal, Self
 
-from aiayn.data.pretokenize import Preparation, Pretokenize
 from aiayn.errors import UsageError
 
 Task = Literal["translation", "parsing"]
 Subword = Literal["bpe", "unigram", "char", "word"]
+Pretokenize = Literal["none", "moses"]
 
 LANGUAGES = re.compile("[a-z]{2,3}-[a-z]{2,3}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True)
+class Preparation:
+    """What happens to the text of one side before the subwords; it can be sent to a process.
+
+    `moses` puts spaces between words and punctuation, as in the paper's English-German data:
+    `tokenizer.perl -l LANGUAGE`, so hyphens stay and quotes and brackets are escaped its way.
+    """
+
+    pretokenize: Pretokenize
+    language: str
+    lowercase: bool
+
+    def __call__(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return texts as the subwords see them."""
+        if self.pretokenize == "moses":
+            texts = [self._moses[0].tokenize(text, return_str=True) for text in texts]
+        if self.lowercase:
+            texts = [text.lower() for text in texts]
+        return texts
+
+    def undo(self, text: str) -> str:
+        """Return plain text; only lower case stays as it is."""
+        if self.pretokenize == "moses":
+            return str(self._moses[1].detokenize(text.split(" ")))
+        return text
+
+    @cached_property
+    def _moses(self) -> tuple[Any, Any]:
+        # A third of a second to import, so only those who pretokenize wait for it.
+        moses = import_module("sacremoses")
+        return moses.MosesTokenizer(self.language), moses.MosesDetokenizer(self.language)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CodecSettings:
     """What happens to text before and after the subwords."""
 
@@ -33,12 +69,12 @@ class CodecSettings:
         """Kind of units on the target side."""
         return "word" if self.task == "parsing" else self.subword
 
-    @property
+    @cached_property
     def source_preparation(self) -> Preparation:
         """What happens to source text before the subwords."""
         return Preparation(self.pretokenize, self.source_language, self.lowercase)
 
-    @property
+    @cached_property
     def target_preparation(self) -> Preparation:
         """What happens to target text before the subwords; nothing, if it is a tree."""
         # A tree has symbols, which neither Moses nor lower case may touch.

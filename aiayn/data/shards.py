@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from aiayn.data.atomic import file_sha256, write_whole
 from aiayn.errors import DataError
 
+# Token ids as they are on disk: uint16 or uint32.
 Ids = NDArray[np.integer]
-"""Token ids as they are on disk: uint16 or uint32."""
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
+# How to fix a data folder that is damaged.
 REPAIR = "copy the folder again, or make it again with aiayn preprocess --force"
-"""How to fix a data folder that is damaged."""
 
 
 def id_type(vocabulary_size: int) -> IdType:
@@ -44,11 +44,10 @@ class Shard:
 class ShardWriter:
     """A shard being written; see `write_shard`."""
 
-    def __init__(self, base: Path, dtype: IdType, ids: IO[bytes], offsets: IO[bytes]) -> None:
+    def __init__(self, base: Path, ids: IO[bytes], offsets: IO[bytes]) -> None:
         self.pairs = 0
         self.tokens = 0
         self._base = base
-        self._item_size = dtype.itemsize
         self._ids = ids
         self._offsets = offsets
         self._offsets.write(np.zeros(1, OFFSET).tobytes())
@@ -56,7 +55,7 @@ class ShardWriter:
     @property
     def size(self) -> int:
         """How many bytes of ids there are so far."""
-        return self.tokens * self._item_size
+        return self._ids.tell()
 
     def write(self, ids: bytes, lengths: NDArray[np.integer]) -> None:
         """Add pairs: their ids as on disk, and the lengths of source, target in turn."""
@@ -78,7 +77,7 @@ class ShardWriter:
 
 
 @contextmanager
-def write_shard(folder: Path, name: str, dtype: IdType) -> Iterator[ShardWriter]:
+def write_shard(folder: Path, name: str) -> Iterator[ShardWriter]:
     """Open a shard for writing; it is on disk, complete, when the block has ended well."""
     base = folder / name
     # The index opens first and so appears last: where it is, the ids are complete.
@@ -86,7 +85,7 @@ def write_shard(folder: Path, name: str, dtype: IdType) -> Iterator[ShardWriter]
         write_whole(base.with_suffix(".idx")) as offsets,
         write_whole(base.with_suffix(".bin")) as ids,
     ):
-        yield ShardWriter(base, dtype, ids, offsets)
+        yield ShardWriter(base, ids, offsets)
 
 
 class Corpus:
@@ -132,10 +131,7 @@ def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> Ids:
     found = path.stat().st_size if path.is_file() else None
     if found != wanted:
         size = "is missing" if found is None else f"has {found:,} bytes"
-        raise DataError(
-            f"{path} {size}, and the manifest wants {wanted:,} bytes",
-            fix=REPAIR,
-        )
+        raise DataError(f"{path} {size}, and the manifest wants {wanted:,} bytes", fix=REPAIR)
     if not count:
         return np.empty(0, dtype)  # an empty file cannot be mapped
     # As a plain array it stays mapped, and is sliced faster than a memmap.

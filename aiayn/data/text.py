@@ -9,49 +9,37 @@ import gzip
 import lzma
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any
 
 from aiayn.errors import DataError, UsageError
 
 STDIN = Path("-")
-PACKED = (".gz", ".bz2", ".xz")
+PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# What reading a damaged file raises, plain or compressed.
 UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
-"""What reading a damaged file raises, plain or compressed."""
 
 
 def open_bytes(path: Path) -> IO[bytes]:
     """Open a file for reading; `.gz`, `.bz2` and `.xz` are unpacked, `-` is standard input."""
     if path == STDIN:
-        return _open_stdin()
+        if sys.stdin is None:
+            raise UsageError("standard input is closed", fix="pipe text in, or name a file")
+        # Anew: Python aborts if a thread still waits for sys.stdin itself at the end.
+        return open(sys.stdin.fileno(), "rb", closefd=False)
     if path.is_dir():
         raise UsageError(
             f"{path} is a directory, and a file is wanted", fix="name a file in it"
         )
     try:
-        match path.suffix:
-            case ".gz":
-                return cast(IO[bytes], gzip.open(path))
-            case ".bz2":
-                return bz2.open(path)
-            case ".xz":
-                return lzma.open(path)
-            case _:
-                return path.open("rb")
+        file: IO[bytes] = PACKED.get(path.suffix, Path.open)(path, "rb")
+        return file
     except FileNotFoundError:
         raise UsageError(f"{path} does not exist", fix="check the path") from None
     except PermissionError:
         raise UsageError(f"{path} may not be read", fix="check its permissions") from None
-
-
-def _open_stdin() -> IO[bytes]:
-    """Open standard input as a second file object."""
-    if sys.stdin is None:
-        raise UsageError("standard input is closed", fix="pipe text in, or name a file")
-    # Python aborts if a thread still waits for sys.stdin itself when the program ends.
-    return open(sys.stdin.fileno(), "rb", closefd=False)
 
 
 def stdin_is_terminal() -> bool:

@@ -29,12 +29,12 @@ UNREADABLE = "unreadable symbol"
 WRONG_TAG = "punctuation tag"
 REPAIRS = (UNBALANCED, WRONG_LABEL, WRONG_LEAVES, EMPTY, UNREADABLE, WRONG_TAG)
 
+# Words that are always punctuation, and their tags.
 PUNCTUATION = {
     **dict.fromkeys(".?!", "."),
     **dict.fromkeys([":", ";", "--", "..."], ":"),
     **{mark: mark for mark in (",", "``", "''")},
 }
-"""Words that are always punctuation, and their tags."""
 
 # ASCII: a no-break space is part of a word.
 ATOM = re.compile(r"[^()\s]+", re.ASCII)
@@ -59,14 +59,6 @@ class Tree:
 
     def __repr__(self) -> str:
         return write(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Repaired:
-    """A tree made from symbols, and how many repairs of each kind in REPAIRS it took."""
-
-    tree: Tree
-    repairs: Counter[str]
 
 
 @dataclass(slots=True)
@@ -245,20 +237,18 @@ def tag_inventory(trees: Iterable[Tree]) -> frozenset[str]:
     return frozenset(label for label, count in surplus.items() if count > 0)
 
 
-def delinearize(words: Sequence[str], symbols: Iterable[str], tags: Set[str]) -> Repaired:
+def delinearize(
+    words: Sequence[str], symbols: Iterable[str], tags: Set[str]
+) -> tuple[Tree, Counter[str]]:
     """Return one well-formed tree over exactly these words, whatever the symbols are.
 
-    The symbols of `linearize` give its tree back, without repairs. Else a missing bracket is
-    added at the start, at the end (Vinyals et al. 2015) or where the parent closes; any other
-    closing symbol closes the innermost constituent, whatever its label; tags beyond the words
-    are dropped, words beyond the tags join the root; what holds no word is pruned; and a tag of
-    punctuation is given to punctuation only, because scorers leave words out by their tag.
-
-    Args:
-        words: Without spaces, none empty.
-        symbols: What the model wrote.
-        tags: Symbols that stand for a word, see `tag_inventory`; one that is neither a tag
-            nor begins with "/" opens a constituent.
+    Also return how many repairs of each kind in REPAIRS it took. The symbols of `linearize`
+    give its tree back, without repairs. Else a missing bracket is added at the start, at the
+    end (Vinyals et al. 2015) or where the parent closes; any other closing symbol closes the
+    innermost constituent, whatever its label; tags beyond the words are dropped, words beyond
+    the tags join the root; what holds no word is pruned; and a tag of punctuation is given to
+    punctuation only, because scorers leave words out by their tag. A symbol that is neither one
+    of the `tags` (see `tag_inventory`) nor begins with "/" opens a constituent.
     """
     repairs: Counter[str] = Counter()
     path = [_Bracket()]
@@ -284,7 +274,7 @@ def delinearize(words: Sequence[str], symbols: Iterable[str], tags: Set[str]) ->
     missing = [
         Tree(word if word in tags else UNKNOWN_TAG, word=word) for word in words[leaves:]
     ]
-    return Repaired(Tree(TOP, _join(path[0].children, missing)), +repairs)
+    return Tree(TOP, _join(path[0].children, missing)), +repairs
 
 
 def _tag(word: str, symbol: str) -> str:
@@ -295,10 +285,16 @@ def _tag(word: str, symbol: str) -> str:
 
 
 def _close(label: str, path: list[_Bracket], repairs: Counter[str]) -> None:
-    """Close the innermost constituent, and its parent with it if the label is the parent's."""
+    """Close the innermost constituent, and its parent with it if the label is the parent's.
+
+    Where none is open, one is opened at the start.
+    """
     if len(path) == 1:
         repairs[UNBALANCED] += 1
-        _open_at_start(label, path[0])
+        top = path[0]
+        # A model that repeats itself closes its root many times; that is no new constituent.
+        if top.children and [child.label for child in top.children] != [label]:
+            top.children = [Tree(label, tuple(top.children))]
         return
     if label not in (path[-1].label, path[-2].label):
         repairs[WRONG_LABEL] += 1
@@ -314,12 +310,6 @@ def _close_innermost(path: list[_Bracket], repairs: Counter[str]) -> None:
         path[-1].children.append(Tree(closed.label, tuple(closed.children)))
     else:
         repairs[EMPTY] += 1
-
-
-def _open_at_start(label: str, top: _Bracket) -> None:
-    # A model that repeats itself closes its root many times; that is no new constituent.
-    if top.children and [child.label for child in top.children] != [label]:
-        top.children = [Tree(label, tuple(top.children))]
 
 
 def _join(children: list[Tree], missing: list[Tree]) -> tuple[Tree, ...]:

@@ -18,12 +18,15 @@ from aiayn.data.settings import Settings
 from aiayn.data.shards import Shard
 from aiayn.errors import UsageError
 
-STATE_FILE = "state.json"
+STATE_FILE = f"{UNFINISHED_FOLDER}/state.json"
+DUPLICATES_FILE = f"{UNFINISHED_FOLDER}/duplicates"
+# Pairs dropped from the shard of that name.
+DROPPED_FILE = f"{UNFINISHED_FOLDER}/{{}}.tsv"
+# Where standard input is kept during a run.
 SPOOL = "stdin.partial"
-"""Where standard input is kept during a run."""
 # The manifest first: a folder that is only half deleted must not pass for a finished one.
+# What preprocess writes into a data folder.
 OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
-"""What preprocess writes into a data folder."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,25 +77,14 @@ class State:
     """Shards of each split."""
 
     def save(self, output: Path) -> None:
-        """Write the state into a data folder."""
-        # A few kB, and seldom: once a shard of some ten million ids.
-        write_json(output / UNFINISHED_FOLDER / STATE_FILE, asdict(self))
+        """Write the state into a data folder: a few kB, once a shard."""
+        write_json(output / STATE_FILE, asdict(self))
 
     @classmethod
     def load(cls, output: Path) -> Self | None:
         """Return the state of an interrupted run, if its first pass was done."""
-        path = output / UNFINISHED_FOLDER / STATE_FILE
+        path = output / STATE_FILE
         return from_dict(cls, json.loads(path.read_bytes())) if path.is_file() else None
-
-
-def duplicates_file(output: Path) -> Path:
-    """Return the file that says which training pairs repeat an earlier one."""
-    return output / UNFINISHED_FOLDER / "duplicates"
-
-
-def dropped_file(output: Path, shard: str) -> Path:
-    """Return the file that lists the pairs dropped from a shard."""
-    return output / UNFINISHED_FOLDER / f"{shard}.tsv"
 
 
 def write_dropped(path: Path, output: Path, shards: list[Shard]) -> None:
@@ -100,7 +92,7 @@ def write_dropped(path: Path, output: Path, shards: list[Shard]) -> None:
     with write_whole(path) as file:
         file.write(("\t".join(DROPPED_COLUMNS) + "\n").encode())
         for shard in shards:
-            with dropped_file(output, shard.name).open("rb") as part:
+            with (output / DROPPED_FILE.format(shard.name)).open("rb") as part:
                 shutil.copyfileobj(part, file)
 
 

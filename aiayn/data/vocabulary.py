@@ -2,7 +2,8 @@
 
 Nothing is lost on the way: the text is not normalized, spaces are kept as they are, and a
 character that the vocabulary does not know is spelled in its UTF-8 bytes. Whole words are the
-exception: spaces only separate them, and an unknown word is unknown.
+exception: spaces only separate them, and an unknown word is unknown. So are the vocabularies
+of imported Marian models, where a table gives the pieces their ids.
 """
 
 import re
@@ -17,25 +18,27 @@ from aiayn.data.settings import Subword
 from aiayn.errors import DataError, UsageError
 from aiayn.special_ids import EOS, PAD, UNK
 
+# The ids that spell a single byte, in every vocabulary but that of whole words.
 BYTES = range(3, 259)
-"""The ids that spell a single byte, in every vocabulary but that of whole words."""
 
+# What SentencePiece writes for a space; in the text itself it would be decoded as one.
 SPACE = "\u2581"
-"""What SentencePiece writes for a space; in the text itself it would be decoded as one."""
+# A line with this character is one that SentencePiece does not learn from.
 RESERVED = "\u2585"
-"""A line with this character is one that SentencePiece does not learn from."""
+# Private use: these three characters are written as ESCAPE and a digit for SentencePiece.
 ESCAPE = "\ue581"
-"""Private use: these three characters are written as ESCAPE and a digit for SentencePiece."""
 _CHARACTERS = (ESCAPE, SPACE, RESERVED)
 _PLAIN = re.compile(f"[{''.join(_CHARACTERS)}]")
 _ESCAPED = re.compile(f"{ESCAPE}[012]")
 
+# Share of the sample's characters that get an id of their own; the others become bytes.
 COVERAGE = 0.9999
-"""Share of the sample's characters that get an id of their own; the others become bytes."""
+# SentencePiece learns different numbers with different thread counts, so it is fixed.
 THREADS = 16
-"""SentencePiece learns different numbers with different thread counts, so it is fixed."""
+# Longer lines, in bytes, are not learned from.
 LONGEST_LINE = 1 << 16
-"""Longer lines, in bytes, are not learned from."""
+# Marian: the target language at the start of a line, a piece that SentencePiece never sees.
+LANGUAGE = re.compile(r">>.*?<<")
 
 
 class Vocabulary:
@@ -62,51 +65,44 @@ class Vocabulary:
         """Whether the ids BYTES spell what the vocabulary does not know."""
         return self.kind != "word" and self.table is None
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, without an end."""
-        return self.encode_batch([text])[0]
-
-    def encode_batch(self, texts: Sequence[str], *, end: bool = False) -> list[list[int]]:
-        """Return the ids of many texts, each followed by EOS if `end`."""
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of texts, each ending in EOS."""
         if self.kind == "word":
-            return [self._encode_words(text, end) for text in texts]
-        ids: list[list[int]] = self._processor.encode(
-            _escape_all(texts), add_eos=end, num_threads=1
-        )
+            # By name: SentencePiece itself would merge unknown neighbors into one.
+            words = (_escape(text).split() for text in texts)
+            return [[*(self._word_ids.get(word, UNK) for word in w), EOS] for w in words]
+        texts = _escape_all(texts)
+        ids: list[list[int]] = self._processor.encode(texts, add_eos=True, num_threads=1)
         return ids
-
-    def _encode_words(self, text: str, end: bool) -> list[int]:
-        ids = [self._word_ids.get(word, UNK) for word in _escape(text).split()]
-        return [*ids, EOS] if end else ids
 
     @cached_property
     def _word_ids(self) -> dict[str, int]:
-        """Words by name: SentencePiece itself would merge unknown neighbors into one."""
-        return {self._piece(i).removeprefix(SPACE): i for i in range(UNK + 1, len(self))}
+        pieces = self.pieces(range(UNK + 1, len(self)))
+        return {piece.removeprefix(SPACE): i for i, piece in enumerate(pieces, UNK + 1)}
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids on one line; padding and ends are left out."""
         inner = [int(i) for i in ids if i not in (PAD, EOS)]
         if self.kind == "word":
-            return _unescape(" ".join(self._piece(i).removeprefix(SPACE) for i in inner))
+            return _unescape(" ".join(x.removeprefix(SPACE) for x in self.pieces(inner)))
         text: str = self._processor.decode(inner)
         # Bytes can spell a line feed, and one line in is one line out.
         return _unescape(text).replace("\n", " ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the subwords with these ids, as SentencePiece writes them."""
-        return [self._piece(int(i)) for i in ids]
-
-    def _piece(self, index: int) -> str:
-        return str(self._processor.id_to_piece(index))
+        return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
     @classmethod
     def train(cls, lines: Iterable[str], *, kind: Subword, size: int) -> Self:
         """Learn a vocabulary from lines of text; of words and characters, at most `size`."""
         model = BytesIO()
+        if kind == "word":
+            # SentencePiece splits words at spaces only, and we split at any white space.
+            lines = (" ".join(line.split()) for line in lines)
         try:
             SentencePieceTrainer.train(
-                sentence_iterator=(_learnable(line, kind) for line in lines),
+                sentence_iterator=map(_escape, lines),
                 model_writer=model,
                 model_type=kind,
                 vocab_size=size,
@@ -137,6 +133,46 @@ class Vocabulary:
         return vocabulary
 
 
+class MarianVocabulary(Vocabulary):
+    """A SentencePiece model that finds pieces, and a table with the piece of each id.
+
+    Source and target may have a model each and still share one table, and so one embedding. A
+    line may open with the language to translate to, as in `>>fra<< It rains.`
+    """
+
+    def __init__(self, model_bytes: bytes, kind: Subword, table: tuple[str, ...]) -> None:
+        super().__init__(model_bytes, kind)
+        self.table: tuple[str, ...] = table
+        self._ids = {piece: i for i, piece in enumerate(table)}
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        return type(self), (self.model_bytes, self.kind, self.table)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of texts, each ending in EOS."""
+        return [[*(self._ids.get(p, UNK) for p in self._segment(x)), EOS] for x in texts]
+
+    def _segment(self, text: str) -> list[str]:
+        language = LANGUAGE.match(text)
+        start = language.end() if language else 0
+        # Pieces and not ids: the table may hold pieces that this model does not know.
+        pieces: list[str] = self._processor.encode(text[start:], out_type=str)
+        return [language[0], *pieces] if language else pieces
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids on one line; padding, ends and the unknown are left out."""
+        pieces = self.pieces(i for i in ids if i not in (PAD, EOS, UNK))
+        text: str = self._processor.decode_pieces(pieces)
+        return text.replace(SPACE, " ").replace("\n", " ").strip()
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return the subwords with these ids, as the table has them."""
+        return [self.table[i] for i in ids]
+
+
 def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
     """Say in our words why SentencePiece gave up."""
     if "sentences_.empty()" in problem:
@@ -152,11 +188,6 @@ def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
         " 3 marks, 256 bytes and its characters",
         fix=f"pass --vocab-size {least} or more",
     )
-
-
-def _learnable(line: str, kind: Subword) -> str:
-    # SentencePiece splits words at spaces only, and we split at any white space.
-    return _escape(" ".join(line.split()) if kind == "word" else line)
 
 
 def _escape_all(texts: Sequence[str]) -> list[str]:

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar
 from aiayn.errors import Stopped
 from aiayn.signals import leave_signals_to_parent
 
+# Items a process that wait or are in progress; they bound the memory.
 AHEAD = 4
-"""Items a process that wait or are in progress; they bound the memory."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -40,12 +40,9 @@ class Workers:
     ) -> None:
         """Start processes when the first item comes.
 
-        Args:
-            function: What they apply.
-            count: How many there are.
-            start: Spawned processes start from scratch and get a copy of the function. Forked
-                ones share the memory of this process, and start at once; their function must
-                not need a lock that another thread of this process may hold.
+        Spawned processes start from scratch and get a copy of the function. Forked ones share
+        the memory of this process, and start at once; their function must not need a lock that
+        another thread of this process may hold.
         """
         self.count = count
         self.pool = ProcessPoolExecutor(

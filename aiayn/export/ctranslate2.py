@@ -5,14 +5,13 @@ from the zero vector, and no search can choose what is not in the vocabulary.
 """
 
 from pathlib import Path
-from typing import Any, assert_never, cast
+from typing import Any
 
 import ctranslate2
 import torch
 from torch import Tensor, nn
 
 from aiayn.checkpoint import ModelFile
-from aiayn.config import Activation
 from aiayn.data.atomic import write_bytes
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
@@ -20,13 +19,13 @@ from aiayn.data.vocabulary import SPACE, Vocabulary
 from aiayn.errors import UsageError
 from aiayn.export.readme import readme
 from aiayn.model.attention import MultiHeadAttention
-from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
+from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
 from aiayn.model.positions import PositionEncoding
 from aiayn.model.transformer import Embedding, Transformer
 from aiayn.special_ids import EOS, PAD, UNK
 
+# Rows of the exported table of sinusoids, and so the longest sentence.
 POSITIONS = 2048
-"""Rows of the exported table of sinusoids, and so the longest sentence."""
 
 
 def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
@@ -50,19 +49,19 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     """Return the model as a specification of CTranslate2."""
     c = model.config
     sizes = {"num_layers": c.layers, "num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
-    kind = {"pre_norm": False, "activation": _activation(c.activation)}
+    activation = ctranslate2.specs.Activation[c.activation.upper()]
+    kind = {"pre_norm": False, "activation": activation}
     encoder = ctranslate2.specs.TransformerEncoderSpec(**sizes, **kind)
     decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind)
     _set_input(encoder, encoder.embeddings[0], model.source_embedding, model.source_positions)
     _set_input(decoder, decoder.embeddings, model.target_embedding, model.target_positions)
     decoder.start_from_zero_embedding = True
-    for spec, layer in zip(encoder.layer, model.encoder, strict=True):
-        _set_encoder_layer(spec, cast(EncoderLayer, layer))
-    for spec, layer in zip(decoder.layer, model.decoder, strict=True):
-        _set_decoder_layer(spec, cast(DecoderLayer, layer))
-    decoder.projection.weight = _without_padding(model.output.weight.detach())
+    for specs, layers in ((encoder, model.encoder), (decoder, model.decoder)):
+        for spec, layer in zip(specs.layer, layers, strict=True):
+            _set_layer(spec, layer)
+    decoder.projection.weight = model.output.weight.detach()[PAD + 1 :]
     if c.output_bias:
-        decoder.projection.bias = _without_padding(model.output.bias.detach())
+        decoder.projection.bias = model.output.bias.detach()[PAD + 1 :]
     whole = ctranslate2.specs.TransformerSpec(encoder, decoder)
     whole.register_source_vocabulary(_tokens(codec.source))
     whole.register_target_vocabulary(_tokens(codec.target))
@@ -75,42 +74,29 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     return whole
 
 
-def _activation(name: Activation) -> Any:
-    match name:
-        case "relu":
-            return ctranslate2.specs.Activation.RELU
-        case "swish":
-            return ctranslate2.specs.Activation.SWISH
-        case _:
-            assert_never(name)
-
-
 def _tokens(vocabulary: Vocabulary) -> list[str]:
     return vocabulary.pieces(range(PAD + 1, len(vocabulary)))
-
-
-def _without_padding(rows: Tensor) -> Tensor:
-    return rows[PAD + 1 :]
 
 
 def _set_input(
     spec: Any, table: Any, embedding: Embedding, positions: PositionEncoding
 ) -> None:
-    table.weight = _without_padding(embedding.weight.detach())
+    table.weight = embedding.weight.detach()[PAD + 1 :]
     spec.scale_embeddings = embedding.scale
     # As a table, whichever kind of positions it is.
     spec.position_encodings.encodings = positions(0, positions.limit or POSITIONS).detach()
 
 
-def _set_encoder_layer(spec: Any, layer: EncoderLayer) -> None:
+def _set_layer(spec: Any, layer: nn.Module) -> None:
+    assert isinstance(layer, EncoderLayer | DecoderLayer)
     _set_attention(spec.self_attention, layer.self_attention, layer.add_1, fused=(3,))
-    _set_feed_forward(spec.ffn, layer.feed_forward, layer.add_2)
-
-
-def _set_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
-    _set_attention(spec.self_attention, layer.self_attention, layer.add_1, fused=(3,))
-    _set_attention(spec.attention, layer.cross_attention, layer.add_2, fused=(1, 2))
-    _set_feed_forward(spec.ffn, layer.feed_forward, layer.add_3)
+    last = layer.add_2
+    if isinstance(layer, DecoderLayer):
+        _set_attention(spec.attention, layer.cross_attention, layer.add_2, fused=(1, 2))
+        last = layer.add_3
+    _set_linear(spec.ffn.linear_0, layer.feed_forward.w_1)
+    _set_linear(spec.ffn.linear_1, layer.feed_forward.w_2)
+    _set_norm(spec.ffn.layer_norm, last)
 
 
 def _set_attention(
@@ -142,12 +128,6 @@ def _widen(rows: Tensor, heads: int, width: int) -> Tensor:
     wide = rows.new_zeros(heads, width, *rows.shape[1:])
     wide[:, : of_heads.size(1)] = of_heads
     return wide.flatten(0, 1)
-
-
-def _set_feed_forward(spec: Any, own: FeedForward, add: AddAndNorm) -> None:
-    _set_linear(spec.linear_0, own.w_1)
-    _set_linear(spec.linear_1, own.w_2)
-    _set_norm(spec.layer_norm, add)
 
 
 def _set_linear(spec: Any, linear: nn.Linear) -> None:
@@ -201,6 +181,7 @@ class CTranslate2Model:
 
 def _readme(file: ModelFile, *, int8: bool) -> str:
     codec, model, decode = file.codec, file.config.model, file.config.decode
+    positions = model.max_positions if model.positions == "learned" else POSITIONS
     names = ("shared", "shared") if codec.source is codec.target else ("source", "target")
     load = "SentencePieceProcessor(model_file='vocab/{}.model')"
     to_tokens, to_text = "source.encode(text, out_type=str)", "target.decode(tokens)"
@@ -214,13 +195,11 @@ def _readme(file: ModelFile, *, int8: bool) -> str:
         toolkit="CTranslate2",
         form="8-bit integers" if int8 else "float32",
         packages=["ctranslate2", "sentencepiece"],
-        setup=[
-            ["import ctranslate2", "from sentencepiece import SentencePieceProcessor"],
-            [
-                "translator = ctranslate2.Translator('.')",
-                f"source = {load.format(names[0])}",
-                f"target = {load.format(names[1])}",
-            ],
+        imports=["import ctranslate2", "from sentencepiece import SentencePieceProcessor"],
+        load=[
+            "translator = ctranslate2.Translator('.')",
+            f"source = {load.format(names[0])}",
+            f"target = {load.format(names[1])}",
         ],
         translate=[
             f"tokens = {to_tokens}",
@@ -229,5 +208,5 @@ def _readme(file: ModelFile, *, int8: bool) -> str:
             "tokens = found[0].hypotheses[0]",
             f"text = {to_text}",
         ],
-        positions=model.max_positions if model.positions == "learned" else POSITIONS,
+        notes=f"A sentence has at most {positions:,} tokens.",
     )

@@ -7,7 +7,7 @@ import json
 import math
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -19,32 +19,32 @@ from aiayn.checkpoint import ModelFile, build_model
 from aiayn.config import Activation, Config, DecodeConfig, ModelConfig, Tie
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
-from aiayn.data.marian_vocabulary import MarianVocabulary
 from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
+from aiayn.data.vocabulary import MarianVocabulary
 from aiayn.errors import DataError, UsageError
 from aiayn.export import marian
 from aiayn.special_ids import PAD
 
+# Required values of settings in config.json, if they are there.
 WANTED = {
     "normalize_before": False,
     "normalize_embedding": False,
     "add_final_layer_norm": False,
     "static_position_embeddings": True,
 }
-"""Required values of settings in config.json, if they are there."""
+# Settings that encoder and decoder share in our models.
 ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
-"""Settings that encoder and decoder share in our models."""
-ACTIVATIONS: dict[str, Activation] = {
-    **{marian.activation_name(each): each for each in get_args(Activation)},
-    "silu": "swish",
-}
-"""Our activation for each name of theirs; silu is their other name of swish."""
+# Our activation for each name of theirs.
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu": "swish"}
 SOURCE, TARGET, OUTPUT = (
     marian.NAMES[f"{name}.weight"]
     for name in ("source_embedding", "target_embedding", "output")
 )
+# The pieces of our first three ids, and the defaults of MarianTokenizer.
 MARKS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-"""The pieces of our first three ids, and the defaults of MarianTokenizer."""
+
+
+COPY_AGAIN = "copy the file again"
 
 
 class IdMap(NamedTuple):
@@ -64,9 +64,11 @@ def read(folder: Path) -> ModelFile:
             fix="give the folder of a MarianMTModel; one from a hub has to be downloaded first",
         )
     settings = _read_settings(folder / "config.json")
-    source, target = _read_ids(folder, settings)
-    codec = _codec(folder, source, target)
-    theirs = _complete(_read_weights(folder), settings)
+    tokenizer = _read_json(folder / "tokenizer_config.json", optional=True)
+    source, target = _read_ids(folder, settings, tokenizer)
+    codec = _codec(folder, tokenizer, source, target)
+    theirs = _read_weights(folder)
+    _complete(theirs, settings)
     output_bias = bool(theirs.get(marian.OUTPUT_BIAS, torch.zeros(1)).any())
     config = _config(settings, _tie(theirs, shared=codec.shared), output_bias)
     # Shapes are all that is needed of our model, so it takes no memory.
@@ -93,42 +95,34 @@ def read(folder: Path) -> ModelFile:
         weights["output.weight"] = weights["target_embedding.weight"]
     if config.tie == "all":
         weights["source_embedding.weight"] = weights["target_embedding.weight"]
-    whole = Config(model=config, decode=_decode(folder, settings))
-    return ModelFile(
-        config=whole, codec=codec, weights=weights, history={"imported": folder.resolve().name}
-    )
+    search = {**settings, **_read_json(folder / "generation_config.json", optional=True)}
+    # The beam only: their length penalty is another formula, so alpha stays ours.
+    decode = DecodeConfig(beam=search.get("num_beams") or DecodeConfig().beam)
+    whole, history = Config(model=config, decode=decode), {"imported": folder.resolve().name}
+    return ModelFile(config=whole, codec=codec, weights=weights, history=history)
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
     """Read config.json; refuse what our models cannot represent."""
-    settings = _read_json(path)
-    kind = settings.get("model_type", "not told")
-    if kind != "marian":
-        raise DataError(
-            f"{path}: model_type is {kind}, and marian is wanted",
-            fix="give the folder of a MarianMTModel",
-        )
+    settings = {"model_type": "not told", **_read_json(path)}
+
+    def refuse(name: str, wanted: object, fix: str = "this model cannot be imported") -> None:
+        found = settings.get(name)
+        raise DataError(f"{path}: {name} is {found}, and {wanted} is wanted", fix=fix)
+
+    if settings["model_type"] != "marian":
+        refuse("model_type", "marian", "give the folder of a MarianMTModel")
     for name in ("vocab_size", "d_model", *(f"encoder_{name}" for name in ON_BOTH_SIDES)):
         if not isinstance(settings.get(name), int):
-            raise DataError(
-                f"{path}: {name} is {settings.get(name)}, and a whole number is wanted",
-                fix="copy the file again",
-            )
+            refuse(name, "a whole number", COPY_AGAIN)
     wanted: dict[str, Any] = {name: value for name, value in WANTED.items() if name in settings}
     wanted |= {f"decoder_{name}": settings.get(f"encoder_{name}") for name in ON_BOTH_SIDES}
     wanted["decoder_start_token_id"] = settings.get("pad_token_id")
     for name, value in wanted.items():
         if settings.get(name) != value or value is None:
-            raise DataError(
-                f"{path}: {name} is {settings.get(name)}, and {value} is wanted",
-                fix="this model cannot be imported",
-            )
+            refuse(name, value)
     if settings.get("activation_function") not in ACTIVATIONS:
-        raise DataError(
-            f"{path}: activation_function is {settings.get('activation_function')}, and"
-            f" {' or '.join(ACTIVATIONS)} is wanted",
-            fix="this model cannot be imported",
-        )
+        refuse("activation_function", " or ".join(ACTIVATIONS))
     return settings
 
 
@@ -152,17 +146,10 @@ def _config(settings: dict[str, Any], tie: Tie, output_bias: bool) -> ModelConfi
     )
 
 
-def _decode(folder: Path, settings: dict[str, Any]) -> DecodeConfig:
-    """Return the beam size; their length penalty is another formula, so alpha stays ours."""
-    path = folder / "generation_config.json"
-    search = {**settings, **(_read_json(path) if path.is_file() else {})}
-    return DecodeConfig(beam=search.get("num_beams") or DecodeConfig().beam)
-
-
-def _read_ids(folder: Path, settings: dict[str, Any]) -> tuple[IdMap, IdMap]:
+def _read_ids(
+    folder: Path, settings: dict[str, Any], tokenizer: dict[str, Any]
+) -> tuple[IdMap, IdMap]:
     """Map the ids of both sides, which share one table unless the tokenizer says otherwise."""
-    path = folder / "tokenizer_config.json"
-    tokenizer = _read_json(path) if path.is_file() else {}
     marks = [tokenizer.get(name, usual) for name, usual in MARKS.items()]
     # Older folders describe a mark by its content and more.
     marks = [mark["content"] if isinstance(mark, dict) else mark for mark in marks]
@@ -195,16 +182,14 @@ def _order(path: Path, size: int, marks: list[str]) -> IdMap:
     return IdMap(tuple(pieces[i] for i in order), torch.tensor(order))
 
 
-def _codec(folder: Path, source: IdMap, target: IdMap) -> Codec:
+def _codec(folder: Path, tokenizer: dict[str, Any], source: IdMap, target: IdMap) -> Codec:
     """Return the vocabularies with our ids; a folder that we wrote holds its own."""
     if (folder / VOCABULARY_FOLDER).is_dir():
         return Codec.load(folder / VOCABULARY_FOLDER)
-    path = folder / "tokenizer_config.json"
-    about = _read_json(path) if path.is_file() else {}
     models = [_read_bytes(folder / name) for name in ("source.spm", "target.spm")]
     kinds = {_kind(model, folder) for model in models}
     kind: Subword = "bpe" if kinds == {"bpe"} else "unigram"
-    languages = f"{about.get('source_lang')}-{about.get('target_lang')}"
+    languages = f"{tokenizer.get('source_lang')}-{tokenizer.get('target_lang')}"
     # Our settings name two languages; groups such as ROMANCE are left out.
     first, _, second = languages.partition("-") if LANGUAGES.fullmatch(languages) else ("",) * 3
     return Codec(
@@ -222,7 +207,7 @@ def _kind(model: bytes, folder: Path) -> Subword:
     except RuntimeError as problem:
         raise DataError(
             f"{folder}: source.spm or target.spm is no SentencePiece model: {problem}",
-            fix="copy the file again",
+            fix=COPY_AGAIN,
         ) from None
     scores = (processor.get_score(i) for i in range(processor.get_piece_size()))
     return "bpe" if all(score == int(score) for score in scores) else "unigram"
@@ -231,36 +216,33 @@ def _kind(model: bytes, folder: Path) -> Subword:
 def _read_weights(folder: Path) -> dict[str, Tensor]:
     """Read the weights onto the CPU; opening them never runs code."""
     modern, older = folder / "model.safetensors", folder / "pytorch_model.bin"
+    path = modern if modern.is_file() else older
+    if not path.is_file():
+        raise UsageError(
+            f"{folder} holds neither {modern.name} nor {older.name}",
+            fix="give the folder of a MarianMTModel with its weights",
+        )
     try:
-        if modern.is_file():
-            theirs = load_file(modern)
-        elif older.is_file():
-            theirs = torch.load(older, map_location="cpu", weights_only=True)
+        if path == modern:
+            theirs = load_file(path)
         else:
-            raise UsageError(
-                f"{folder} holds neither {modern.name} nor {older.name}",
-                fix="give the folder of a MarianMTModel with its weights",
-            )
+            theirs = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError) as problem:
-        raise DataError(
-            f"{modern if modern.is_file() else older} cannot be read: {problem}",
-            fix="copy the file again",
-        ) from None
+        raise DataError(f"{path} cannot be read: {problem}", fix=COPY_AGAIN) from None
     # Many are stored in float16.
     return {name: weight.float() for name, weight in theirs.items()}
 
 
-def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> dict[str, Tensor]:
+def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> None:
     """Add matrices that are tied and so not stored; scale embeddings as we do."""
-    whole = dict(theirs)
     for name, instead in ((SOURCE, marian.SHARED), (TARGET, marian.SHARED), (OUTPUT, TARGET)):
-        if name not in whole and instead in whole:
-            whole[name] = whole[instead]
+        if name not in theirs and instead in theirs:
+            theirs[name] = theirs[instead]
     # Our models multiply embeddings by sqrt(d_model); one that does not is divided by it.
     if not settings.get("scale_embedding", False):
         for name in (SOURCE, TARGET):
-            whole[name] = whole[name] / math.sqrt(settings["d_model"])
-    return whole
+            # Not in place: the output may be the same matrix.
+            theirs[name] = theirs[name] / math.sqrt(settings["d_model"])
 
 
 def _tie(theirs: dict[str, Tensor], *, shared: bool) -> Tie:
@@ -275,7 +257,7 @@ def _take(theirs: dict[str, Tensor], name: str, shape: torch.Size) -> Tensor:
     """Return a weight of the shape that the settings give it."""
     found = theirs.get(name)
     if found is None:
-        raise DataError(f"the weights lack {name}", fix="copy the file again")
+        raise DataError(f"the weights lack {name}", fix=COPY_AGAIN)
     found = found.flatten() if name == marian.OUTPUT_BIAS else found
     if found.shape != shape:
         raise DataError(
@@ -285,13 +267,15 @@ def _take(theirs: dict[str, Tensor], name: str, shape: torch.Size) -> Tensor:
     return found
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
+    if optional and not path.is_file():
+        return {}
     try:
         found = json.loads(_read_bytes(path))
     except ValueError as problem:
-        raise DataError(f"{path} is not JSON: {problem}", fix="copy the file again") from None
+        raise DataError(f"{path} is not JSON: {problem}", fix=COPY_AGAIN) from None
     if not isinstance(found, dict):
-        raise DataError(f"{path} holds no object", fix="copy the file again")
+        raise DataError(f"{path} holds no object", fix=COPY_AGAIN)
     return found
 
 

@@ -22,13 +22,13 @@ from aiayn.export.readme import readme
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS, PAD, UNK
 
+# The longest sentence: transformers makes this many sinusoids.
 POSITIONS = 1024
-"""The longest sentence: transformers makes this many sinusoids."""
+# Added to the logit of padding, which no search may choose; float16 can hold it.
 NEVER = -1e4
-"""Added to the logit of padding, which no search may choose; float16 can hold it."""
 
+# Lines that are translated at once when the models are compared.
 LINES_PER_BATCH = 16
-"""Lines that are translated at once when the models are compared."""
 TOKENS = {
     "pad_token_id": PAD,
     "eos_token_id": EOS,
@@ -46,7 +46,9 @@ def write(file: ModelFile, folder: Path) -> None:
     weights = save(_weights(model), metadata={"format": "pt"})
     write_bytes(folder / "model.safetensors", weights)
     write_json(folder / "config.json", _config(file, model))
-    write_json(folder / "generation_config.json", _generation(file))
+    search = {"num_beams": file.config.decode.beam, "length_penalty": file.config.decode.alpha}
+    generation = {**search, "max_length": POSITIONS // 2, **TOKENS}
+    write_json(folder / "generation_config.json", generation)
     _write_tokenizer(file.codec, folder)
     file.codec.save(folder / VOCABULARY_FOLDER)
     write_bytes(folder / "README.md", _readme(file).encode())
@@ -55,21 +57,17 @@ def write(file: ModelFile, folder: Path) -> None:
 def _check(file: ModelFile) -> None:
     """Refuse what a MarianMTModel cannot be."""
     c, codec = file.config.model, file.codec
-    widths = {f"model.d_k is {c.d_k}": c.d_k, f"model.d_v is {c.d_v}": c.d_v}
-    reasons = [
-        f"{found}, and d_model / heads = {c.d_model / c.heads:g} is wanted"
-        for found, width in widths.items()
-        if width * c.heads != c.d_model
-    ]
-    if c.positions != "sinusoidal":
-        reasons.append(f"model.positions is {c.positions}, and sinusoidal is wanted")
-    if not c.norm_epsilon:
-        reasons.append("model.norm_epsilon is 0, and more is wanted")
-    if c.attention_window:
-        reasons.append(f"model.attention_window is {c.attention_window}, and 0 is wanted")
-    if "word" in (codec.source.kind, codec.target.kind):
-        reasons.append("the vocabulary is of whole words, and subwords are wanted")
-    if reasons:
+    width = f"d_model / heads = {c.d_model / c.heads:g}"
+    kinds = codec.source.kind, codec.target.kind
+    found = {
+        f"model.d_k is {c.d_k}, and {width}": c.d_k * c.heads != c.d_model,
+        f"model.d_v is {c.d_v}, and {width}": c.d_v * c.heads != c.d_model,
+        f"model.positions is {c.positions}, and sinusoidal": c.positions != "sinusoidal",
+        "model.norm_epsilon is 0, and more": not c.norm_epsilon,
+        f"model.attention_window is {c.attention_window}, and 0": c.attention_window,
+        "the vocabulary is of whole words, and one of subwords": "word" in kinds,
+    }
+    if reasons := [f"{problem} is wanted" for problem, is_so in found.items() if is_so]:
         raise UsageError(
             f"a MarianMTModel cannot be this model: {'; '.join(reasons)}",
             fix="export to ctranslate2, which has more forms, or train with these settings",
@@ -114,7 +112,7 @@ def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
         "model_type": "marian",
         "d_model": c.d_model,
         **{f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()},
-        "activation_function": marian.activation_name(c.activation),
+        "activation_function": c.activation,
         "dropout": c.dropout,
         "attention_dropout": c.attention_dropout,
         "activation_dropout": c.relu_dropout,
@@ -130,13 +128,6 @@ def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
         **TOKENS,
         "dtype": "float32",
     }
-
-
-def _generation(file: ModelFile) -> dict[str, Any]:
-    """Return the defaults of `generate`."""
-    decode = file.config.decode
-    search = {"num_beams": decode.beam, "length_penalty": decode.alpha}
-    return {**search, "max_length": POSITIONS // 2, **TOKENS}
 
 
 def _write_tokenizer(codec: Codec, folder: Path) -> None:
@@ -170,10 +161,9 @@ class MarianModel:
     def __init__(self, folder: Path, codec: Codec) -> None:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
-        here = {"local_files_only": True}
         self._settings = codec.settings
-        self._tokenizer = MarianTokenizer.from_pretrained(folder, **here)
-        self._model = MarianMTModel.from_pretrained(folder, **here).eval()
+        self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+        self._model = MarianMTModel.from_pretrained(folder, local_files_only=True).eval()
 
     @torch.inference_mode()
     def translate(self, lines: list[str], limits: list[int]) -> list[str]:
@@ -208,7 +198,7 @@ class MarianModel:
         return self._tokenizer(texts, return_tensors="pt", padding=True)
 
 
-NOTES = """ Text must
+NOTES = f"""A sentence has at most {POSITIONS:,} tokens. Text must
 have no spaces around it. MarianTokenizer knows no escapes: a text with the signs U+2581 or
 U+2585 loses them, and a line that opens with `>>...<<` loses that; aiayn keeps both. `aiayn
 import` reads this folder."""
@@ -220,17 +210,14 @@ def _readme(file: ModelFile) -> str:
         toolkit="transformers",
         form="a MarianMTModel",
         packages=["torch", "transformers", "sentencepiece"],
-        setup=[
-            ["from transformers import MarianMTModel, MarianTokenizer"],
-            [
-                "tokenizer = MarianTokenizer.from_pretrained('.')",
-                "model = MarianMTModel.from_pretrained('.')",
-            ],
+        imports=["from transformers import MarianMTModel, MarianTokenizer"],
+        load=[
+            "tokenizer = MarianTokenizer.from_pretrained('.')",
+            "model = MarianMTModel.from_pretrained('.')",
         ],
         translate=[
             "found = model.generate(**tokenizer(text, return_tensors='pt'))",
             "text = tokenizer.decode(found[0], skip_special_tokens=True)",
         ],
-        positions=POSITIONS,
         notes=NOTES,
     )

@@ -6,29 +6,28 @@ pieces have other ids.
 """
 
 from collections.abc import Iterator
-from typing import assert_never
 
 import torch
 from torch import Tensor, nn
 
-from aiayn.config import Activation
 from aiayn.model.layers import DecoderLayer, EncoderLayer
 from aiayn.model.transformer import Transformer
 
+# Fixed in their layer normalization.
 NORM_EPSILON = 1e-5
-"""Fixed in their layer normalization."""
 
+# The embedding of both sides, if they share one.
 SHARED = "model.shared.weight"
-"""The embedding of both sides, if they share one."""
 OUTPUT_BIAS = "final_logits_bias"
 
+# Our parameters outside of layers, and theirs.
 NAMES = {
     "source_embedding.weight": "model.encoder.embed_tokens.weight",
     "target_embedding.weight": "model.decoder.embed_tokens.weight",
     "output.weight": "lm_head.weight",
     "output.bias": OUTPUT_BIAS,
 }
-"""Our parameters outside of layers, and theirs."""
+# Parts of names in layers, ours and theirs.
 IN_LAYERS = {
     "self_attention.": "self_attn.",
     "cross_attention.": "encoder_attn.",
@@ -39,12 +38,11 @@ IN_LAYERS = {
     "feed_forward.w_1.": "fc1.",
     "feed_forward.w_2.": "fc2.",
 }
-"""Parts of names in layers, ours and theirs."""
+# What add_1.norm, add_2.norm, add_3.norm of a layer are in theirs.
 NORMS = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
 }
-"""What add_1.norm, add_2.norm, add_3.norm of a layer are in theirs."""
 
 
 def their_name(name: str) -> str:
@@ -57,15 +55,6 @@ def their_name(name: str) -> str:
     for i, theirs in enumerate(NORMS[stack], start=1):
         inner = inner.replace(f"add_{i}.norm.", f"{theirs}.")
     return f"model.{stack}.layers.{number}.{inner}"
-
-
-def activation_name(activation: Activation) -> str:
-    """Return what an activation is called in config.json."""
-    match activation:
-        case "relu" | "swish":
-            return activation
-        case _:
-            assert_never(activation)
 
 
 def sines_first(d_model: int) -> Tensor:
@@ -114,14 +103,12 @@ def scale_norms(model: Transformer, factor: float) -> None:
 def _sublayers(layer: nn.Module) -> Iterator[tuple[list[nn.Linear], nn.Linear, nn.LayerNorm]]:
     """Yield what reads the input of each sub-layer, what writes its output, and its norm."""
     assert isinstance(layer, EncoderLayer | DecoderLayer)
-    own = layer.self_attention
+    own, inner, last = layer.self_attention, layer.feed_forward, layer.add_2
     yield [own.w_q, own.w_k, own.w_v], own.w_o, layer.add_1.norm
-    inner = layer.feed_forward
-    if isinstance(layer, EncoderLayer):
-        yield [inner.w_1], inner.w_2, layer.add_2.norm
-    else:
+    if isinstance(layer, DecoderLayer):
         yield [layer.cross_attention.w_q], layer.cross_attention.w_o, layer.add_2.norm
-        yield [inner.w_1], inner.w_2, layer.add_3.norm
+        last = layer.add_3
+    yield [inner.w_1], inner.w_2, last.norm
 
 
 def _multiply(module: nn.Module, factor: float) -> None:

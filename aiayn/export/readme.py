@@ -16,7 +16,7 @@ Written by aiayn {version} as {form}. In this folder, after
 ```
 
 The length penalty of {toolkit} is |Y|^length_penalty, and ours is ((5 + |Y|) / 6)^alpha: the
-same number is not the same penalty. A sentence has at most {positions:,} tokens.{notes}
+same number is not the same penalty. {notes}
 `vocab/` holds the vocabulary and the settings that text was prepared with, as `aiayn preprocess
 --vocab-from` reads them.
 """
@@ -28,39 +28,31 @@ def readme(
     toolkit: str,
     form: str,
     packages: Sequence[str],
-    setup: Sequence[Sequence[str]],
+    imports: Sequence[str],
+    load: Sequence[str],
     translate: Sequence[str],
-    positions: int,
-    notes: str = "",
+    notes: str,
 ) -> str:
     """Return a README whose Python prepares text as the settings say.
 
-    Args:
-        settings: How text was prepared for training.
-        toolkit: Its name.
-        form: What was written.
-        packages: What the Python needs.
-        setup: Lines of Python that import, and lines that load the model.
-        translate: Lines that replace the variable `text` by its translation.
-        positions: The longest sentence.
-        notes: What else a user should know.
+    `imports`, `load` and `translate` are its lines, of which the last replace the variable
+    `text` by its translation.
     """
-    imports, before, after = list(setup[0]), ["text = 'one sentence'"], ["print(text)"]
+    before, after = ["text = 'one sentence'"], ["print(text)"]
     if settings.pretokenize == "moses":
         packages = [*packages, "sacremoses"]
-        imports.append("from sacremoses import MosesDetokenizer, MosesTokenizer")
+        imports = [*imports, "from sacremoses import MosesDetokenizer, MosesTokenizer"]
         source, target = settings.source_language, settings.target_language
         before.append(f"text = MosesTokenizer('{source}').tokenize(text, return_str=True)")
         after.insert(0, f"text = MosesDetokenizer('{target}').detokenize(text.split(' '))")
     if settings.lowercase:
         before.append("text = text.lower()")
-    code = [*imports, "", *setup[1], "", *before, *translate, *after]
+    code = [*imports, "", *load, "", *before, *translate, *after]
     return README.format(
         toolkit=toolkit,
         version=__version__,
         form=form,
         packages=" ".join(packages),
         code="\n".join(code),
-        positions=positions,
         notes=notes,
     )

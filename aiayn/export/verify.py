@@ -14,8 +14,8 @@ from aiayn.errors import OutsideBand
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS, PAD
 
+# Rounding of log-probabilities in float32 is a tenth of this at most, a mistake far more.
 TOLERANCE = 1e-3
-"""Rounding of log-probabilities in float32 is a tenth of this at most, a mistake far more."""
 
 
 class ExportedModel(Protocol):

@@ -12,18 +12,12 @@ from aiayn.figures.tokens import readable
 from aiayn.generation.attention_maps import SentenceAttention
 
 TEMPLATE = "attention_page.html"
+# Weights are written as ten-thousandths: four digits, and half the size of fractions.
 WHOLE = 10_000
-"""Weights are written as ten-thousandths: four digits, and half the size of fractions."""
 
 
 def draw_page(attention: SentenceAttention, *, title: str, chosen: dict[str, list[int]]) -> str:
-    """Return the page.
-
-    Args:
-        attention: What can be switched between.
-        title: What the page is called.
-        chosen: For each kind, the queries that are picked out at first; none: all.
-    """
+    """Return the page; `chosen` are the queries of each kind that are picked out at first."""
     data = {
         "layers": attention.layers,
         "heads": [{"name": str(head), "color": color(head)} for head in attention.heads],

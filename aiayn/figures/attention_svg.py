@@ -16,17 +16,17 @@ from aiayn.figures.tokens import is_right_to_left, runs_right_to_left, shorten
 
 FONT, PITCH, MARGIN, TITLE, LEGEND = 14, 20, 16, 28, 20
 LONGEST_LABEL = 24
+# Units that a cell of a terminal takes in this font: enough for capitals.
 CELL = 8.4
-"""Units that a cell of a terminal takes in this font: enough for capitals."""
+# Weights below are not drawn: a tenth of a page of lines that nobody sees.
 LEAST = 0.01
-"""Weights below are not drawn: a tenth of a page of lines that nobody sees."""
+# Share of a column over which the lines of its heads are spread, so that none is hidden.
 SPREAD = 0.6
-"""Share of a column over which the lines of its heads are spread, so that none is hidden."""
+# How much of the paper the strongest shade covers: the text on it stays readable.
 COVERED = 0.5
-"""How much of the paper the strongest shade covers: the text on it stays readable."""
 COLORS = ("1f6fd6", "d9730d", "2b9348", "c2389a", "d62839", "0f9aa8", "7048c8", "8a6d1f")
+# White or black, and how much of it, for each further round of the colors.
 MIXED = ((0, 0.0), (255, 0.45), (0, 0.45), (255, 0.7))
-"""White or black, and how much of it, for each further round of the colors."""
 STYLE = (
     f"text{{font:{FONT}px sans-serif;fill:#222}}.title{{font-weight:bold}}.far{{fill:#999}}"
     "line{stroke-linecap:round}"

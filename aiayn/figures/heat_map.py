@@ -11,8 +11,8 @@ from rich.text import Text
 from aiayn.figures.tokens import is_right_to_left, shorten
 
 WIDEST_LABEL, WIDEST_COLUMN = 20, 10
+# One cell of shade and a number of three digits.
 NARROWEST_COLUMN = 4
-"""One cell of shade and a number of three digits."""
 SHADES = " \u2591\u2592\u2593\u2588"
 COLD, HOT = (24, 40, 64), (255, 176, 32)
 LEFT_TO_RIGHT_MARK = "\u200e"
@@ -28,21 +28,15 @@ def heat_map(
 ) -> Iterator[Text]:
     """Yield the lines of a map, in blocks of as many columns as the width has room for.
 
-    Args:
-        queries: Labels of the rows.
-        keys: Heads of the columns.
-        weights_LM: What is shown.
-        width: Cells of a line.
-        color: Show weights as colors; else as characters of more and more ink.
+    Weights are shown as colors, or else as characters of more and more ink.
     """
     label = min(WIDEST_LABEL, max(map(cell_len, queries)))
     widths = [min(WIDEST_COLUMN, max(NARROWEST_COLUMN, cell_len(key))) for key in keys]
     for number, block in enumerate(_blocks(widths, width - label)):
         if number:
             yield Text()
-        yield Text(" " * label).append_text(
-            Text("".join(" " + _fit(keys[i], widths[i], right=True) for i in block))
-        )
+        heads = (" " + _fit(keys[i], widths[i], right=True) for i in block)
+        yield Text(" " * label + "".join(heads))
         for query, weights_M in zip(queries, weights_LM, strict=True):
             line = Text(_fit(query, label))
             for i in block:

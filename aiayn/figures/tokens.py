@@ -8,10 +8,10 @@ from rich.cells import cell_len, set_cell_size
 
 from aiayn.data.vocabulary import SPACE
 
+# Stands before a subword that continues a word.
 CONTINUES = "\u00b7"
-"""Stands before a subword that continues a word."""
+# Stands for a space that is, or is in, a subword of its own.
 BLANK = "\u2423"
-"""Stands for a space that is, or is in, a subword of its own."""
 BYTE_NUMBERS = ("", "\u00b9", "\u00b2", "\u00b3", "\u2074")
 ELLIPSIS = "\u2026"
 REPLACEMENT = "\ufffd"

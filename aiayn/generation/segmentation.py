@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aiayn.data.marian_vocabulary import LANGUAGE
-from aiayn.data.vocabulary import SPACE, Vocabulary
+from aiayn.data.vocabulary import LANGUAGE, SPACE, Vocabulary
 from aiayn.generation.search import Task
 from aiayn.special_ids import EOS
 

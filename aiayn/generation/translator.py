@@ -160,10 +160,11 @@ class Translator:
         tags = set(self.codec.settings.tags.split())
         trees = [delinearize(line.split(), output.text.split(), tags) for output in outputs]
         written = [
-            output._replace(text=write(repaired.tree))
-            for output, repaired in zip(outputs, trees, strict=True)
+            output._replace(text=write(tree))
+            for output, (tree, _) in zip(outputs, trees, strict=True)
         ]
-        return Translation(written, segments, dict(trees[0].repairs))
+        _, repairs = trees[0]
+        return Translation(written, segments, dict(repairs))
 
     def _align(self, translations: list[Translation]) -> list[Translation]:
         """Add the alignments of all outputs."""

@@ -7,7 +7,6 @@ references has one line for each hypothesis; several streams are several referen
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import assert_never
 
 from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.bleu import BLEU
@@ -17,11 +16,11 @@ from sacrebleu.metrics.ter import TER
 from aiayn.errors import UsageError
 from aiayn.scoring.score import MetricName, Score, require_same_count
 
+# Bootstrap samples, sacreBLEU's default; the seed is sacreBLEU's too and in the signature.
 RESAMPLES = 1000
-"""Bootstrap samples, sacreBLEU's default; the seed is sacreBLEU's too and in the signature."""
 
+# Longest reference, in words, of each bucket of `score_by_length` but the last.
 BUCKET_ENDS = (10, 20, 30, 40, 50, 60)
-"""Longest reference, in words, of each bucket of `score_by_length` but the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +30,6 @@ class LengthBucket:
     words: str
     sentences: int
     scores: list[Score]
-
-    def record(self) -> dict[str, object]:
-        """Return the record for JSON."""
-        scores = [record for score in self.scores for record in score.records()]
-        return {"words": self.words, "sentences": self.sentences, "scores": scores}
 
 
 def score_text(
@@ -47,15 +41,10 @@ def score_text(
     *,
     intervals: bool = False,
 ) -> list[Score]:
-    """Score raw text against one or more streams of references.
+    """Score raw, detokenized text against one or more streams of references.
 
-    Args:
-        hypotheses: One detokenized line for each sentence.
-        references: Streams of reference lines, each as long as the hypotheses.
-        metrics: Names of metrics, in the order of the scores.
-        test_set: sacreBLEU's name of the test set, for the signature.
-        languages: The pair, such as `en-de`; Chinese, Japanese and Korean have tokenizers.
-        intervals: Whether to add a mean and its 95% interval by bootstrap resampling.
+    The test set goes into the signature, and so do the languages, such as `en-de`; Chinese,
+    Japanese and Korean have tokenizers. `intervals` adds a mean and its 95% interval.
     """
     scores = []
     for metric in build_metrics(metrics, hypotheses, references, languages).values():
@@ -115,23 +104,18 @@ def build_metrics(
 
 
 def _metric(name: MetricName, references: Sequence[Sequence[str]], languages: str) -> Metric:
-    match name:
-        case MetricName.BLEU:
-            target = languages.rpartition("-")[2]
-            try:
-                # `force` silences a warning about tokenized text: the caller has a better one.
-                return BLEU(trg_lang=target, force=True, references=references)
-            except RuntimeError as problem:
-                raise UsageError(
-                    f"sacreBLEU has no tokenizer for {target} here: {problem}",
-                    fix=f"install one with: pip install 'sacrebleu[{target}]'",
-                ) from None
-        case MetricName.CHRF:
-            return CHRF(references=references)
-        case MetricName.TER:
-            return TER(references=references)
-        case _:
-            assert_never(name)
+    if name != MetricName.BLEU:
+        metric = CHRF if name == MetricName.CHRF else TER
+        return metric(references=references)
+    target = languages.rpartition("-")[2]
+    try:
+        # `force` silences a warning about tokenized text: the caller has a better one.
+        return BLEU(trg_lang=target, force=True, references=references)
+    except RuntimeError as problem:
+        raise UsageError(
+            f"sacreBLEU has no tokenizer for {target} here: {problem}",
+            fix=f"install one with: pip install 'sacrebleu[{target}]'",
+        ) from None
 
 
 def complete_signature(signature: Signature, test_set: str, languages: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from aiayn.scoring.evalb_trees import UNLABELED_ROOT
 from aiayn.scoring.score import FILTERED_LINES
 
+# Above this share of lines, a sign of tokenized text is not an accident.
 SHARE = 0.1
-"""Above this share of lines, a sign of tokenized text is not an accident."""
 
 # A space before a full stop or comma, or what the Moses tokenizer leaves behind.
 TOKENIZED = re.compile(r" [.,](?: |$)|&(?:quot|apos|amp|lt|gt|#\d+);|@[-/]@|##AT##")

@@ -14,6 +14,11 @@ Pairs = frozenset[tuple[str, str]]
 FLAGS = ("DEBUG", "MAX_ERROR", "CUTOFF_LEN", "LABELED", "DISC_ONLY")
 LISTS = ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "DELETE_WORD", "QUOTE_LABEL")
 PAIRS = ("EQ_LABEL", "EQ_WORD")
+TAKES = {
+    **dict.fromkeys(FLAGS, "one whole number"),
+    **dict.fromkeys(LISTS, "one value"),
+    **dict.fromkeys(PAIRS, "two values"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,18 +51,14 @@ class EvalbParameters:
         """Return whether a node with this label, or one equal to it, is deleted."""
         return any(self.same_label(label, deleted) for deleted in self.deleted_labels)
 
-    def deletes_leaf(self, label: str, word: str) -> bool:
-        """Return whether a preterminal is deleted, by its own label or its word."""
-        return label in self.deleted_labels or word in self.deleted_words
 
-
+# COLLINS.prm, by which parsers of the Penn Treebank are compared.
 COLLINS = EvalbParameters(
     name="COLLINS",
     deleted_labels=frozenset(["TOP", "-NONE-", ",", ":", "``", "''", "."]),
     uncounted_labels=frozenset(["-NONE-"]),
     equal_labels=frozenset([("ADVP", "PRT")]),
 )
-"""COLLINS.prm, by which parsers of the Penn Treebank are compared."""
 
 
 def read_parameters(lines: Iterable[str], name: str) -> EvalbParameters:
@@ -98,19 +99,14 @@ def read_parameters(lines: Iterable[str], name: str) -> EvalbParameters:
 
 
 def _wrong_line(place: str, keyword: str, values: list[str]) -> DataError:
-    if keyword in FLAGS:
-        wanted = f"{keyword} takes one whole number"
-    elif keyword in LISTS:
-        wanted = f"{keyword} takes one value"
-    elif keyword in PAIRS:
-        wanted = f"{keyword} takes two values"
-    else:
-        near = difflib.get_close_matches(keyword, FLAGS + LISTS + PAIRS, n=1)
+    if keyword not in TAKES:
+        near = difflib.get_close_matches(keyword, TAKES, n=1)
         return DataError(
             f"{place}: {keyword} is not a parameter of EVALB",
             fix=f"did you mean {near[0]}?" if near else f"take the line out of {place}",
         )
     found = " ".join(values) or "nothing"
     return DataError(
-        f"{place}: {wanted}, and it has {found}", fix="write it as COLLINS.prm does"
+        f"{place}: {keyword} takes {TAKES[keyword]}, and it has {found}",
+        fix="write it as COLLINS.prm does",
     )

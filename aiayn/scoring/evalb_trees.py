@@ -16,8 +16,8 @@ PIECE = re.compile(
 
 UNLABELED_ROOT = re.compile(r"^\s*\(\s*\(")
 
+# Words that a parser may take for a quote or for a possessive.
 QUOTES = ("'", '"', "/")
-"""Words that a parser may take for a quote or for a possessive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ def _add_leaf(
     if leaf.label in parameters.quote_labels and leaf.word in QUOTES:
         position, opened = len(tree.leaves), len(tree.brackets)
         tree.quotes.append(Quote(leaf, position, opened, list(stack)))
-    if not parameters.deletes_leaf(leaf.label, leaf.word):
+    deleted = leaf.label in parameters.deleted_labels or leaf.word in parameters.deleted_words
+    if not deleted:
         tree.leaves.append(leaf)
 
 

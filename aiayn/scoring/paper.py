@@ -25,19 +25,14 @@ HYPHEN = re.compile(rb"(\S)-(\S)")
 def score_paper(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
-    *,
     languages: str = "",
     compound: bool | None = None,
     pretokenized: bool = False,
 ) -> Score:
     """Return BLEU as the paper computed it, from raw text unless it is tokenized already.
 
-    Args:
-        hypotheses: One line for each sentence.
-        references: Streams of reference lines, each as long as the hypotheses.
-        languages: The pair; its target language chooses the tokenizer, German if unknown.
-        compound: Whether to split words at their hyphens; by default, those of German.
-        pretokenized: Whether the text is tokenized, with its quotes made plain.
+    The target language chooses the tokenizer, German if it is unknown. `compound` splits words
+    at their hyphens, by default those of German only.
     """
     language = languages.rpartition("-")[2] or "de"
     splits = language == "de" if compound is None else compound

@@ -7,12 +7,7 @@ from aiayn.scoring.score import Score
 
 
 def score_perplexity(log_p: Sequence[Sequence[float]], targets: Sequence[str]) -> list[Score]:
-    """exp(-sum log P / tokens), per subword as in table 3, and per word.
-
-    Args:
-        log_p: For each sentence, log P of each subword, the end of the sentence included.
-        targets: The sentences, as plain text.
-    """
+    """exp(-sum log P / tokens), per subword as in table 3, ends included, and per word."""
     total = math.fsum(value for sentence in log_p for value in sentence)
     subwords = sum(len(sentence) for sentence in log_p)
     # The end of a sentence counts as a word, as it does among the subwords.

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from aiayn.errors import DataError, OutsideBand, UsageError
 
+# Lines of newstest2014 as WMT filtered it (wmt14), and as the paper used it (wmt14/full).
 FILTERED_LINES, PAPER_LINES = 2737, 3003
-"""Lines of newstest2014 as WMT filtered it (wmt14), and as the paper used it (wmt14/full)."""
 
 
 class MetricName(StrEnum):
@@ -50,17 +50,8 @@ class Score:
 
     def records(self) -> list[dict[str, object]]:
         """Return the records for JSON: this score without its empty fields, then its parts."""
-        record = {
-            "name": self.name,
-            "value": self.value,
-            "signature": self.signature,
-            "detail": self.detail or None,
-            "mean": self.mean,
-            "margin": self.margin,
-            "other": self.other,
-            "p_value": self.p_value,
-        }
-        known = {key: value for key, value in record.items() if value is not None}
+        record = asdict(replace(self, parts=()))
+        known = {key: value for key, value in record.items() if value not in (None, "", ())}
         return [known, *(record for part in self.parts for record in part.records())]
 
 

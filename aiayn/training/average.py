@@ -53,15 +53,10 @@ def named_checkpoints(run: Path, wanted: Sequence[int]) -> list[Path]:
 
 
 def _steps_of(run: Path) -> dict[int, Path]:
-    if not run.is_dir():
-        raise UsageError(
-            f"{run} is no folder", fix="give the folder that `aiayn train -o` wrote"
-        )
     steps = list_steps(run)
     if not steps:
-        raise UsageError(
-            f"{run} holds no checkpoints", fix="give the folder that `aiayn train -o` wrote"
-        )
+        problem = "holds no checkpoints" if run.is_dir() else "is no folder"
+        raise UsageError(f"{run} {problem}", fix="give the folder that `aiayn train -o` wrote")
     return steps
 
 

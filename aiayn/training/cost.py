@@ -6,16 +6,15 @@ from aiayn.checkpoint import SkipInit
 from aiayn.config import ModelConfig
 from aiayn.model.transformer import Transformer
 
-PAPER_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
-"""Sustained single precision, as the paper's footnote gives it."""
-
+# Sustained single precision of the paper's GPUs, as its footnote gives it.
+P100_FLOPS = 9.5e12
+# Training cost in table 2.
 PAPER_COST = {"base": 3.3e18, "big": 2.3e19}
-"""Training cost in table 2."""
 
 
-def paper_flops(seconds: float, gpus: int, *, gpu: str = "P100") -> float:
+def paper_flops(seconds: float, gpus: int) -> float:
     """Training time x number of GPUs x sustained capacity of each: table 2's estimate."""
-    return seconds * gpus * PAPER_TFLOPS[gpu] * 1e12
+    return seconds * gpus * P100_FLOPS
 
 
 def training_flops(

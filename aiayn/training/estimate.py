@@ -11,8 +11,8 @@ from aiayn.data.plan import micro_batches, plan_epoch
 from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
 
+# Of a float32, the type of weights, gradients and the optimizer's state.
 BYTES = 4
-"""Of a float32, the type of weights, gradients and the optimizer's state."""
 SAMPLED_UPDATES = 50
 
 
@@ -43,6 +43,13 @@ def estimate(
     target_size = None if codec.shared else len(codec.target)
     parameters = parameters_of(config.model, len(codec.source), target_size)
     epochs = config.train.steps / len(plan)
+    flops = training_flops(
+        config.model,
+        source_vocabulary=len(codec.source),
+        target_vocabulary=target_size,
+        source_tokens=int(source.sum() * epochs),
+        target_tokens=int(target.sum() * epochs),
+    )
     last, best = parse_keep(config.train.keep)
     model_bytes = BYTES * parameters["total"]
     sums = sum_type(device)
@@ -62,14 +69,7 @@ def estimate(
         ),
         "disk": _gigabytes((max(last, config.train.average) + best + 1) * model_bytes)
         + f" of weights and {_gigabytes(6 * model_bytes)} to resume from",
-        "floating-point operations": f"""{
-            training_flops(
-                config.model,
-                source_vocabulary=len(codec.source),
-                target_vocabulary=target_size,
-                source_tokens=int(source.sum() * epochs),
-                target_tokens=int(target.sum() * epochs),
-            ):.2g}""",
+        "floating-point operations": f"{flops:.2g}",
     }
 
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from aiayn.device import sum_type
 from aiayn.distributed import ProcessGroup
 
+# Numbers that stay in the cache while they are converted to float64 or back.
 AT_ONCE = 2**16
-"""Numbers that stay in the cache while they are converted to float64 or back."""
 
 
 class Gradients:
@@ -43,8 +43,9 @@ class Gradients:
 
     def clear(self) -> None:
         """Start a sum."""
-        self.total.zero_()
         self.flat.zero_()
+        if self.total is not self.flat:
+            self.total.zero_()
 
     def collect(self) -> None:
         """Add the gradient of a micro-batch to the sum."""

@@ -14,8 +14,8 @@ from aiayn.data.workers import count_cores
 from aiayn.errors import Interrupted, ProcessKilled, Stopped
 from aiayn.signals import survives_hangup
 
+# How long a process that was told to stop may take to save.
 SECONDS_TO_SAVE = 600
-"""How long a process that was told to stop may take to save."""
 
 
 def launch(processes: int, arguments: list[str]) -> int:

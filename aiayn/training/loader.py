@@ -12,8 +12,8 @@ from aiayn.data.plan import micro_batches, plan_epoch
 from aiayn.data.shards import Corpus
 from aiayn.distributed import ProcessGroup
 
+# Updates that wait in memory, ready to run.
 PREFETCH = 2
-"""Updates that wait in memory, ready to run."""
 
 Item = TypeVar("Item")
 

@@ -46,8 +46,8 @@ class TrainingMetrics:
         )
 
 
+# Called with a step and numbers by name, such as a writer for TensorBoard.
 MetricsWriter = Callable[[int, dict[str, float]], None]
-"""Called with a step and numbers by name, such as a writer for TensorBoard."""
 
 
 class TrainingLog:

@@ -71,15 +71,8 @@ def train(
 ) -> None:
     """Train a model, from the start or from the last checkpoint of the run folder.
 
-    Args:
-        data: The training and validation data.
-        run_path: The run folder.
-        config: All settings.
-        device: auto, cpu, cuda or mps.
-        seconds: Stop after this time, with everything saved.
-        init_from: Initial weights.
-        score: Scores a model in validation; by default the BLEU or F1 of the validation text.
-        metrics_writer: Receives the numbers that go to metrics.jsonl, too.
+    After `seconds` it stops, with everything saved. Validation computes the BLEU or F1 of its
+    text, unless another `score` is given.
     """
     if init_from is not None:
         check_init_from(init_from, data, config)
@@ -101,7 +94,8 @@ def train(
             score = validation_score(data, config.decode)
         corpus = data.corpus("train")
         t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
-        if is_complete(t):
+        averaged = config.train.average == 1 or has_current_average(run_path)
+        if has_ended(t) and averaged:
             log.say(f"up to date: {state.progress.step:,} updates are done")
             return
         if state.progress.step:
@@ -156,12 +150,6 @@ def out_of_patience(t: Training) -> bool:
     """Return whether validation has not improved for as long as `train.patience` allows."""
     patience = t.config.train.patience
     return patience > 0 and t.state.progress.stale >= patience
-
-
-def is_complete(t: Training) -> bool:
-    """Return whether nothing is left to do, averaging included."""
-    averaged = t.config.train.average == 1 or has_current_average(t.run.path)
-    return has_ended(t) and averaged
 
 
 def announce(t: Training) -> None:

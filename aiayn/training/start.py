@@ -17,8 +17,8 @@ from aiayn.run_folder import RunFolder
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import MicroBatch, accumulate_gradients
 
+# Tokens with padding per token without, roughly.
 PADDING = 1.1
-"""Tokens with padding per token without, roughly."""
 
 
 def start_or_resume(

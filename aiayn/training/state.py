@@ -59,7 +59,9 @@ def fresh_state(
     torch.manual_seed(config.train.seed)
     model = build_model(config, codec).to(device).train()
     if config.train.compile:
-        compile_layers(model)
+        # Layer by layer: 2 graphs in place of 2 N, and sequence lengths stay dynamic.
+        for layer in (*model.encoder, *model.decoder):
+            layer.compile(dynamic=True)
     return TrainState(
         config=config,
         codec=codec,
@@ -71,12 +73,6 @@ def fresh_state(
         ),
         gradients=Gradients(model),
     )
-
-
-def compile_layers(model: Transformer) -> None:
-    """Compile layer by layer: 2 graphs in place of 2 N, and sequence lengths stay dynamic."""
-    for layer in (*model.encoder, *model.decoder):
-        layer.compile(dynamic=True)
 
 
 def build_optimizer(model: Transformer, optim: OptimConfig) -> torch.optim.Optimizer:

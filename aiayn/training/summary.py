@@ -13,21 +13,19 @@ def summarize(run: Path, last: ModelFile) -> dict[str, Any]:
     progress = Progress.of(last)
     validations = [row for row in RunFolder(run).read_metrics() if "valid" in row]
     best = next((row for row in reversed(validations) if row["best"]), None)
-    shared = last.codec.shared
     flops = training_flops(
         last.config.model,
         source_vocabulary=len(last.codec.source),
-        target_vocabulary=None if shared else len(last.codec.target),
+        target_vocabulary=None if last.codec.shared else len(last.codec.target),
         source_tokens=progress.source_tokens,
         target_tokens=progress.target_tokens,
     )
-    hours = progress.seconds / 3600
     return {
         "run": str(run),
         "updates": f"{progress.step:,} of {last.config.train.steps:,}",
         "epoch": progress.epoch,
         "target tokens": progress.target_tokens,
-        "hours": round(hours, 3),
+        "hours": round(progress.seconds / 3600, 3),
         "tokens a second": round(progress.target_tokens / max(progress.seconds, 1e-9)),
         "checkpoints": list(list_steps(run)),
         "best": {"step": best["step"], **best["valid"]} if best else {},

@@ -67,7 +67,13 @@ def accumulate_gradients(
             state.gradients.collect()
         else:
             return losses
-        remember_too_large(state, micro_batch)
+        tokens = micro_batch.batch.padded_tokens
+        if micro_batch.batch.rows == 1:
+            raise MemoryTooSmall(
+                f"a pair of {tokens:,} tokens does not fit in memory by itself",
+                fix="preprocess with a smaller --max-length, or train a smaller model",
+            )
+        state.too_large = tokens
 
 
 def backward(state: TrainState, micro_batch: MicroBatch, dtype: torch.dtype) -> Tensor:
@@ -111,17 +117,6 @@ def split_to_fit(micro_batch: MicroBatch, too_large: int) -> list[MicroBatch]:
         for number, half in enumerate(batch.halves())
         for part in split_to_fit(MicroBatch(f"{micro_batch.name}.{number}", half), too_large)
     ]
-
-
-def remember_too_large(state: TrainState, micro_batch: MicroBatch) -> None:
-    """Keep the size of what did not fit; a single pair cannot be split."""
-    tokens = micro_batch.batch.padded_tokens
-    if micro_batch.batch.rows == 1:
-        raise MemoryTooSmall(
-            f"a pair of {tokens:,} tokens does not fit in memory by itself",
-            fix="preprocess with a smaller --max-length, or train a smaller model",
-        )
-    state.too_large = tokens
 
 
 def dropout_seed(seed: int, step: int, name: str) -> int:
