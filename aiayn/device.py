@@ -4,11 +4,11 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 
@@ -60,10 +60,15 @@ def prepare_device(device: torch.device) -> None:
             mallopt(option, value)
 
 
-def allow_tf32(device: torch.device) -> None:
-    """Let a GPU multiply float32 in TF32 while training; decoding is exact."""
-    if device.type == "cuda":
-        torch.set_float32_matmul_precision("high")
+@contextmanager
+def float32_products(precision: Literal["high", "highest"]) -> Iterator[None]:
+    """Let a GPU multiply float32 in TF32 (high: training) or exactly (highest: decoding)."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def elements_at_once(device: torch.device) -> int:

@@ -121,14 +121,15 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
         cpu_group = dist.new_group(backend="gloo")
         yield ProcessGroup(rank, world_size, device, cpu_group)
     except RuntimeError as problem:
-        if not any(words in str(problem) for words in CONNECTION_LOST):
+        lost = any(words in str(problem) for words in CONNECTION_LOST)
+        if not lost and not isinstance(problem, dist.DistBackendError | dist.DistNetworkError):
             raise
         raise ProcessLost(
             "another process of this run has died",
             fix="see its error message; the same command resumes from the last checkpoint",
         ) from None
-    finally:
-        dist.destroy_process_group()
+    # Only after success: a collective that another process will never join would be waited for.
+    dist.destroy_process_group()
 
 
 def agree_on_prefix(store: Store, rank: int, world_size: int) -> str:

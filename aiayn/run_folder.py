@@ -98,10 +98,19 @@ class RunFolder:
         with lock_folder(self.path, patience=LOCK_PATIENCE_SECONDS):
             yield
 
+    def stored_config(self) -> Config | None:
+        """Return the settings that the run began with; None: there is nothing to resume."""
+        if (self.path / "config.yaml").exists() and self._holds_weights():
+            return read_yaml(self.path / "config.yaml", Config())
+        return None
+
+    def _holds_weights(self) -> bool:
+        return any(self.path.glob("*.pt")) or bool(list_steps(self.path))
+
     def create_or_check(self, config: Config, data: DataFolder) -> None:
         """Create the folder, or check that it holds the same run."""
         if (self.path / "config.yaml").exists():
-            if any(self.path.glob("*.pt")) or list_steps(self.path):
+            if self._holds_weights():
                 self._check_same_run(config, fingerprint(data))
                 return
             # A start that failed: there is nothing to resume, and nothing to lose.

@@ -17,7 +17,7 @@ from aiayn.data.batch import Batch, collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.plan import micro_batches
 from aiayn.data.shards import Corpus
-from aiayn.device import autocast
+from aiayn.device import autocast, float32_products
 from aiayn.distributed import ProcessGroup
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translator import Translator
@@ -87,7 +87,9 @@ def validation_score(data: DataFolder, decode: DecodeConfig) -> ScoreModel:
             [model], data.codec, search, decode.extra_length, longest=decode.longest
         )
         share = [line for _, line in group.share(sources)]
-        translated = [found.text for found in translator.translate(share)]
+        # As `aiayn generate` does, whatever training allows.
+        with float32_products("highest"):
+            translated = [found.text for found in translator.translate(share)]
         hypotheses = group.gather(translated, len(sources))
         if parsing:
             return score_trees(references, hypotheses).scores()[0]  # F1 of all sentences

@@ -58,3 +58,18 @@ def test_a_batch_of_tensors_equals_one_of_pairs():
     again = batch_of(BATCH.source_BS, BATCH.target_BT)
     assert torch.equal(again.target_index, BATCH.target_index)
     assert torch.equal(again.gold_N, BATCH.gold_N)
+
+
+def test_halves_know_where_their_tokens_stand():
+    for half in BATCH.halves():
+        again = batch_of(half.source_BS, half.target_BT)
+        assert torch.equal(half.source_index, again.source_index)
+        assert torch.equal(half.target_index, again.target_index)
+        assert torch.equal(half.gold_N, again.gold_N)
+        assert half.lengths == again.lengths
+
+
+def test_halves_ask_the_device_for_nothing():
+    meta = torch.device("meta")  # reading a number from it raises
+    first, second = BATCH.to(meta).halves()
+    assert (first.tokens, second.tokens) == (2, 8)

@@ -4,7 +4,7 @@ B sentences; S, T source and target length; N tokens without padding.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -29,6 +29,8 @@ class Batch:
     """The same of the target."""
     gold_N: Tensor
     """The target tokens, without padding."""
+    lengths: list[tuple[int, int]]
+    """Source and target tokens of each pair, known without asking the device."""
 
     @property
     def tokens(self) -> int:
@@ -55,17 +57,35 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device, without waiting for the copy."""
-        parts = [getattr(self, field.name) for field in fields(self)]
+        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "lengths"}
         if device.type == "cuda":
             # Only a copy from pinned memory is asynchronous.
-            parts = [part.pin_memory() for part in parts]
-        return Batch(*(part.to(device, non_blocking=True) for part in parts))
+            tensors = {name: each.pin_memory() for name, each in tensors.items()}
+        moved = {name: each.to(device, non_blocking=True) for name, each in tensors.items()}
+        return replace(self, **moved)
 
     def halves(self) -> tuple["Batch", "Batch"]:
         """Return the upper and the lower rows as batches of their own."""
         middle = self.rows // 2
-        first = batch_of(self.source_BS[:middle], self.target_BT[:middle])
-        return first, batch_of(self.source_BS[middle:], self.target_BT[middle:])
+        tokens = [sum(side) for side in zip(*self.lengths[:middle], strict=True)]
+        sources, targets = self.source_index, self.target_index
+        first = Batch(
+            self.source_BS[:middle],
+            self.target_BT[:middle],
+            sources[: tokens[0]],
+            targets[: tokens[1]],
+            self.gold_N[: tokens[1]],
+            self.lengths[:middle],
+        )
+        second = Batch(
+            self.source_BS[middle:],
+            self.target_BT[middle:],
+            sources[tokens[0] :] - middle * self.source_BS.size(1),
+            targets[tokens[1] :] - middle * self.target_BT.size(1),
+            self.gold_N[tokens[1] :],
+            self.lengths[middle:],
+        )
+        return first, second
 
 
 def collate(pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
@@ -75,11 +95,11 @@ def collate(pairs: Sequence[tuple[Ids, Ids]]) -> Batch:
 
 def batch_of(source_BS: Tensor, target_BT: Tensor) -> Batch:
     """Return a batch of padded ids, with the index of its tokens."""
-    source_index, target_index = (
-        (ids != PAD).flatten().nonzero().squeeze(1) for ids in (source_BS, target_BT)
-    )
+    masks = [ids != PAD for ids in (source_BS, target_BT)]
+    source_index, target_index = (mask.flatten().nonzero().squeeze(1) for mask in masks)
+    lengths = list(zip(*(mask.sum(dim=1).tolist() for mask in masks), strict=True))
     gold_N = target_BT.flatten()[target_index]
-    return Batch(source_BS, target_BT, source_index, target_index, gold_N)
+    return Batch(source_BS, target_BT, source_index, target_index, gold_N, lengths)
 
 
 def pad(sequences: Sequence[Ids] | Sequence[Sequence[int]]) -> Tensor:

@@ -93,7 +93,7 @@ def _operands(
         return onednn_linear, states_ND.bfloat16(), bfloat16_copy(weight_WD)
     if can_use_onednn(states_ND):
         return onednn_linear, states_ND, weight_WD
-    if torch.is_autocast_enabled(device):
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         return F.linear, states_ND.to(dtype), weight_WD.to(dtype)
     return F.linear, states_ND, weight_WD

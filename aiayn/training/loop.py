@@ -15,7 +15,7 @@ from aiayn.config import Config, parse_interval
 from aiayn.data.batch import Batch
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
-from aiayn.device import allow_tf32, choose_precision, peak_memory
+from aiayn.device import choose_precision, float32_products, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
 from aiayn.errors import Diverged
 from aiayn.model.transformer import Transformer
@@ -30,6 +30,7 @@ from aiayn.training.start import (
     check_lengths,
     idle_processes,
     probe_memory,
+    resolve_precision,
     start_or_resume,
 )
 from aiayn.training.state import TrainState
@@ -81,8 +82,9 @@ def train(
         group = stack.enter_context(join_process_group(device))
         stop = stack.enter_context(request_on_signals(seconds))
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
+        config = resolve_precision(config, run, group)
         group.on_first_rank(lambda: run.create_or_check(config, data))
-        allow_tf32(group.device)
+        stack.enter_context(float32_products("high"))
         dtype = choose_precision(config.train.precision, group.device)
         state = start_or_resume(run, data, config, group, dtype, init_from)
         log = TrainingLog(

@@ -1,5 +1,6 @@
 """Before the first update: new weights or a checkpoint, and checks that fail early."""
 
+import hashlib
 import math
 
 import numpy as np
@@ -7,18 +8,57 @@ import torch
 
 from aiayn.checkpoint import ModelFile
 from aiayn.config import BatchConfig, Config
-from aiayn.config_file import differences
+from aiayn.config_file import change, differences, to_yaml
 from aiayn.data.batch import collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
+from aiayn.device import choose_precision
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
-from aiayn.run_folder import RunFolder
+from aiayn.run_folder import RunFolder, fingerprint
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import MicroBatch, accumulate_gradients
 
 # Tokens with padding per token without, roughly.
 PADDING = 1.1
+
+
+def resolve_precision(config: Config, run: RunFolder, group: ProcessGroup) -> Config:
+    """Replace `auto` by the precision that the run began with, or that suits the hardware.
+
+    So a run that resumes on other hardware, or with a later version, stays the same run.
+    """
+    if config.train.precision != "auto":
+        return config
+    stored = run.stored_config()
+    if stored is None:
+        best = str(choose_precision("auto", group.device)).removeprefix("torch.")
+        found = group.broadcast(best)
+    else:
+        found = stored.train.precision
+    if found == "auto":
+        # Earlier versions did not write down what they chose, which was float32 on a CPU.
+        found = "bfloat16" if group.device.type == "cuda" else "float32"
+    return change(config, [("train", "precision", found)], origin=str(run.path))
+
+
+def require_same_start(state: TrainState, data: DataFolder, group: ProcessGroup) -> None:
+    """Refuse processes that would train on other data, settings or weights than the first."""
+    weights = hashlib.sha256()
+    for weight in state.model.state_dict().values():
+        weights.update(weight.cpu().contiguous().view(torch.uint8).numpy().data)
+    own = {
+        "data": fingerprint(data),
+        "settings": to_yaml(state.config),
+        "weights": weights.hexdigest(),
+    }
+    for rank, theirs in enumerate(group.gather([own], group.world_size)):
+        others = [name for name in own if theirs[name] != own[name]]
+        if others:
+            raise UsageError(
+                f"process {group.rank} and process {rank} differ in their {', '.join(others)}",
+                fix="give every machine the same data folder, settings and version of aiayn",
+            )
 
 
 def start_or_resume(
@@ -43,6 +83,7 @@ def start_or_resume(
             f"{run.path} is at update {step} on this machine, and at a later one on another",
             fix="put the run folder where all machines see it",
         )
+    require_same_start(state, data, group)
     return state
 
 

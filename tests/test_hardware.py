@@ -1,0 +1,203 @@
+"""The path of a GPU, proven without one: on the meta device, which holds no numbers to read."""
+
+import sys
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import TorchDispatchMode
+from toy import make_data, tiny_config
+
+from aiayn import distributed, validation
+from aiayn.config import DecodeConfig
+from aiayn.data.batch import collate
+from aiayn.device import float32_products
+from aiayn.distributed import ProcessGroup
+from aiayn.errors import ProcessLost, UsageError
+from aiayn.generation.decoder import CachedDecoder
+from aiayn.presets import preset
+from aiayn.training import update as update_module
+from aiayn.training.loader import Update, updates_from
+from aiayn.training.start import require_same_start
+from aiayn.training.state import fresh_state
+from aiayn.training.update import run_update
+
+META, CPU = torch.device("meta"), torch.device("cpu")
+READS = {"_local_scalar_dense", "nonzero"}
+"""ATen calls that make the host wait for the device."""
+
+
+class Calls(TorchDispatchMode):
+    """Counts ATen calls that compute something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.found[func.overloadpacket.__name__] += not func.is_view
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def on_meta(monkeypatch):
+    """Let Adam's fused kernel pass for one of the meta device."""
+    monkeypatch.setattr(
+        sys.modules["torch.optim.optimizer"],
+        "_get_fused_kernels_supported_devices",
+        lambda: ["meta"],
+    )
+
+
+def one_update(device: torch.device) -> Update:
+    pairs = [(np.arange(3, n % 20 + 9), np.arange(3, n % 17 + 12)) for n in range(130)]
+    return Update(0, 0, 1, 1, 1, [(0, collate(pairs).to(device))])
+
+
+def count_calls(steps: int = 2) -> Counter[str]:
+    """Return the ATen calls of the last of some updates; the first makes Adam's moments."""
+    codec = SimpleNamespace(shared=True, source=range(37_000))
+    state = fresh_state(preset("base"), codec, META, torch.float32)
+    update, group = one_update(META), ProcessGroup(0, 1, META)
+    for _ in range(steps):
+        with Calls() as calls:
+            run_update(state, update, group, torch.float32)
+    return calls.found
+
+
+def test_an_update_reads_nothing_back_from_the_device(on_meta):
+    found = count_calls()
+    assert not READS & found.keys()
+    assert found.total() < 1600
+
+
+def test_a_number_that_is_read_within_an_update_is_noticed(on_meta, monkeypatch):
+    real = update_module.take_step
+    monkeypatch.setattr(
+        update_module,
+        "take_step",
+        lambda state: (float(state.gradients.flat[0]), real(state)),
+    )
+    with pytest.raises(RuntimeError, match="meta"):
+        count_calls(1)
+
+
+def test_a_decoding_step_reads_nothing_back_from_the_device():
+    codec = SimpleNamespace(shared=True, source=range(1000))
+    model = fresh_state(preset("base"), codec, META, torch.float32).model.eval()
+    with torch.inference_mode():
+        step = CachedDecoder(model, torch.zeros(3, 7, dtype=torch.long, device=META))
+        tokens = torch.zeros(3, 1, dtype=torch.long, device=META)
+        with Calls() as calls:
+            logits = step(tokens, None)
+    assert logits.shape == (3, 1, 1000)
+    assert not READS & calls.found.keys()
+    assert calls.found.total() < 350
+
+
+def test_float32_is_exact_in_validation_and_tf32_in_training(monkeypatch, tmp_path):
+    seen = []
+
+    class Translator:
+        def __init__(self, *given, **named) -> None:
+            pass
+
+        def translate(self, lines):
+            seen.append(torch.get_float32_matmul_precision())
+            return [SimpleNamespace(text=line) for line in lines]
+
+    monkeypatch.setattr(validation, "Translator", Translator)
+    data = make_data(tmp_path)
+    with float32_products("high"):
+        validation.validation_score(data, DecodeConfig())(None, ProcessGroup(0, 1, CPU))
+        assert torch.get_float32_matmul_precision() == "high"
+    assert seen == ["highest"]
+
+
+@pytest.fixture
+def fake_group(monkeypatch):
+    """Join a process group that does nothing; returns which of its functions were called."""
+    called = []
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(distributed, "rendezvous", lambda url: iter([(FakeStore(), 0, 1)]))
+    for name in ("init_process_group", "new_group", "destroy_process_group"):
+        monkeypatch.setattr(
+            distributed.dist, name, lambda *_, name=name, **__: called.append(name)
+        )
+    return called
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        RuntimeError("Connection closed by peer [127.0.0.1]:5000"),
+        dist.DistBackendError("NCCL communicator was aborted on rank 0."),
+    ],
+    ids=["gloo", "nccl"],
+)
+def test_a_group_that_lost_a_process_is_left_without_waiting_for_it(fake_group, problem):
+    lost = pytest.raises(ProcessLost, match="another process of this run has died")
+    with lost, distributed.join_process_group("cpu"):
+        raise problem
+    assert "destroy_process_group" not in fake_group
+
+
+def test_a_group_that_did_its_work_is_destroyed(fake_group):
+    with distributed.join_process_group("cpu"):
+        pass
+    assert fake_group[-1] == "destroy_process_group"
+
+
+@pytest.mark.parametrize("what", ["data", "settings", "weights"])
+def test_processes_that_start_differently_are_refused_by_name(tmp_path, what):
+    class Group:
+        rank, world_size = 1, 2
+
+        def gather(self, items, total):
+            return [{**items[0], what: "another"}, items[0]]
+
+    data = make_data(tmp_path)
+    state = fresh_state(tiny_config(), data.codec, CPU, torch.float32)
+    with pytest.raises(UsageError, match=f"process 1 and process 0 differ in their {what}"):
+        require_same_start(state, data, Group())
+
+
+def collectives(rank: int, world: int, data, config, monkeypatch) -> list[tuple]:
+    """Return the collectives of two updates that one rank of a fake process group issues."""
+    calls = []
+    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
+    try:
+        real = dist.all_reduce
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                dist,
+                "all_reduce",
+                lambda x, *given, **named: (
+                    calls.append((tuple(x.shape), x.dtype)),
+                    real(x, *given, **named),
+                ),
+            )
+            group = ProcessGroup(rank, world, CPU, dist.new_group(backend="fake"))
+            state = fresh_state(config, data.codec, CPU, torch.float32)
+            corpus = data.corpus("train")
+            updates = updates_from(corpus, config.batch, group, seed=1, epoch=0, number=0)
+            for _ in range(2):
+                run_update(state, next(updates), group, torch.float32)
+                group.max(0)
+    finally:
+        dist.destroy_process_group()
+    return calls
+
+
+@pytest.mark.parametrize("world", [8, 64])
+def test_all_ranks_issue_the_same_collectives_idle_ones_too(tmp_path, monkeypatch, world):
+    data, config = make_data(tmp_path), tiny_config()
+    first, *others = (
+        collectives(rank, world, data, config, monkeypatch) for rank in (0, 1, world - 1)
+    )
+    assert len(first) == 4
+    assert others == [first, first]
