@@ -35,7 +35,9 @@ class Packing:
     def of(cls, index_N: Tensor, ids_BL: Tensor) -> "Packing":
         """Return the packing of a rectangle of ids whose tokens stand at these positions."""
         tokens = index_N.size(0)
-        return cls(F.pad(index_N, (0, -tokens % MULTIPLE)), tokens, *ids_BL.shape)
+        # At least 2 rows more: torch.compile would make kernels anew for 0, and for 1.
+        rows = 2 + -(tokens + 2) % MULTIPLE
+        return cls(F.pad(index_N, (0, rows)), tokens, *ids_BL.shape)
 
 
 @dataclass(frozen=True, slots=True)
