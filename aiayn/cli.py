@@ -178,7 +178,10 @@ def main() -> None:
     try:
         if sys.stdout is None:
             raise UsageError("standard output is closed", fix="send it to a file or /dev/null")
-        app()
+        # Click would print its own errors in a form of its own; it returns the code of an Exit.
+        sys.exit(app(standalone_mode=False))
+    except click.exceptions.NoArgsIsHelpError:
+        sys.exit(UsageError.exit_code)  # its constructor has printed the help
     except OSError as problem:
         explained = _explain(problem)
         if explained is None:
@@ -188,8 +191,12 @@ def main() -> None:
             # What is still in the buffer cannot be written either.
             os._exit(UsageError.exit_code)
         sys.exit(UsageError.exit_code)
-    except AiaynError as error:
-        # Of processes that stop together, the first one reports it.
-        if not isinstance(error, Stopped) or os.environ.get("RANK", "0") == "0":
+    except (AiaynError, click.UsageError) as problem:
+        from aiayn.commands.usage_errors import explain_usage
+
+        error = problem if isinstance(problem, AiaynError) else explain_usage(problem)
+        # Processes that stop together, or that were started alike, need not all report it.
+        shared = isinstance(problem, Stopped | click.UsageError)
+        if not shared or os.environ.get("RANK", "0") == "0":
             console.fail(error)
         sys.exit(error.exit_code)

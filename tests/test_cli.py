@@ -45,6 +45,51 @@ def test_a_path_that_the_system_refuses_is_a_usage_error(
     assert "fix: " in err
 
 
+@pytest.mark.parametrize(
+    ("line", "message", "fix"),
+    [
+        (
+            "train d -o r --steps abc",
+            "--steps is 'abc', and a whole number is wanted",
+            "give --steps a whole number",
+        ),
+        (
+            "generate m --beam 0",
+            "--beam is 0, and a whole number of at least 1 is wanted",
+            "give --beam a whole number of at least 1",
+        ),
+        (
+            "score r -m blue",
+            "--metric is 'blue', and one of bleu, chrf, ter is wanted",
+            "did you mean bleu?",
+        ),
+        (
+            "train d -o r --presett tiny",
+            "there is no option --presett",
+            "did you mean --preset?",
+        ),
+        ("score r --no-compond", "there is no option --no-compond", "mean --no-compound?"),
+        ("train d", "--output is missing", "add --output RUN"),
+        ("average -o m", "RUN is missing", "average [OPTIONS] RUN"),
+        ("train d -o", "a value is missing after -o", "--help shows what -o takes"),
+        ("info --json=1", "--json takes no value", "write --json alone"),
+        ("attend m The dog sees", "too many words: sees", "put quotes around a value"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_explained_with_its_fix(aiayn, line, message, fix):
+    code, out, err = aiayn(*line.split())
+    assert (code, out) == (2, "")
+    assert (message in err, fix in err) == (True, True)
+    assert err.startswith("error: ")
+    assert err.count("fix: ") == 1
+
+
+def test_without_a_command_the_help_is_printed(aiayn):
+    code, out, err = aiayn()
+    assert (code, err) == (2, "")
+    assert out.startswith("Usage: ")
+
+
 def test_a_name_that_is_not_utf_8_is_escaped_in_a_message(aiayn):
     code, out, err = aiayn("score", f"{ODD}.de")
     assert (code, out) == (2, "")

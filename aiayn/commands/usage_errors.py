@@ -1,0 +1,64 @@
+"""What click finds wrong with a command line, in the words of our own errors."""
+
+import click
+from click.types import FloatParamType, IntParamType
+
+from aiayn.errors import UsageError, did_you_mean
+
+
+def explain_usage(problem: click.UsageError) -> UsageError:
+    """Return our error for one of click's: what was found, what is wanted, how to fix it."""
+    usage = problem.ctx.get_usage() if problem.ctx else ""
+    line = " ".join(usage.removeprefix("Usage: ").split())
+    match problem:
+        case click.MissingParameter(param=click.Option() as option, ctx=click.Context() as ctx):
+            add = f"add {_name(option)} {option.make_metavar(ctx)}"
+            return UsageError(f"{_name(option)} is missing", fix=add)
+        case click.MissingParameter(param=click.Parameter() as parameter):
+            return UsageError(f"{_name(parameter)} is missing", fix=f"write {line}")
+        case click.BadParameter(param=click.Parameter() as parameter):
+            return _wrong_value(problem.message, parameter)
+        case click.NoSuchOption(option_name=name, ctx=click.Context() as ctx):
+            options = ctx.command.get_params(ctx)
+            flags = [flag for one in options for flag in (*one.opts, *one.secondary_opts)]
+            # Without the dashes, which make any two options look alike.
+            known = {flag.lstrip("-"): flag for flag in flags if flag.startswith("--")}
+            fix = did_you_mean(name.lstrip("-"), known)
+            return UsageError(f"there is no option {name}", fix=fix)
+        case click.BadOptionUsage(option_name=name):
+            if "does not take" in problem.message:
+                return UsageError(f"{name} takes no value", fix=f"write {name} alone")
+            fix = f"write all that belongs to it; --help shows what {name} takes"
+            return UsageError(f"a value is missing after {name}", fix=fix)
+        case _:
+            # Click has no class for a word too many, and names it in parentheses.
+            words = problem.message.partition("(")[2].rstrip(")") or problem.message
+            return UsageError(
+                f"the command line has too many words: {words}",
+                fix=f"put quotes around a value with spaces; the command is {line}",
+            )
+
+
+def _name(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Argument):
+        return parameter.human_readable_name
+    return max(parameter.opts, key=len)
+
+
+def _wrong_value(message: str, parameter: click.Parameter) -> UsageError:
+    name, kind = _name(parameter), parameter.type
+    # The exception holds the value only in its message: 'abc' is not a valid integer.
+    found = message.partition(" is not ")[0]
+    if isinstance(kind, click.Choice):
+        choices = [str(getattr(choice, "value", choice)) for choice in kind.choices]
+        return UsageError(
+            f"{name} is {found}, and one of {', '.join(choices)} is wanted",
+            fix=did_you_mean(found.strip("'"), dict(zip(choices, choices, strict=True))),
+        )
+    wanted = {IntParamType: "a whole number", FloatParamType: "a number"}
+    what = next((words for one, words in wanted.items() if isinstance(kind, one)), kind.name)
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        least = "" if kind.min is None else f"at least {kind.min}"
+        most = "" if kind.max is None else f"at most {kind.max}"
+        what += f" of {' and '.join(filter(None, (least, most)))}"
+    return UsageError(f"{name} is {found}, and {what} is wanted", fix=f"give {name} {what}")
