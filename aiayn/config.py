@@ -21,6 +21,8 @@ FormatName = Literal["text", "tsv", "jsonl"]
 
 # Beyond it, the length penalty of a long sentence is larger than any float32.
 ALPHA_LIMIT = 10
+# Seeds are 64 bits with a sign in torch.
+SEED_LIMIT = 2**63
 # Padded source tokens that are decoded at once: about what a core's cache serves.
 DECODING_BATCH_TOKENS = 2048
 
@@ -147,7 +149,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
         _check(self, ("steps", "average", "log_every"), 1)
-        _check(self, ("valid_every", "patience", "seed"), 0)
+        _check(self, ("valid_every", "patience"), 0)
+        _check(self, ("seed",), 0, below=SEED_LIMIT)
         parse_interval(self.save_every)
         parse_keep(self.keep)
 
@@ -199,7 +202,7 @@ def parse_interval(text: str) -> tuple[int, float]:
         seconds = 3600 * hours + 60 * minutes + rest
     if seconds == 0:
         raise UsageError(
-            f"{text!r} is no interval", fix="write updates (1000) or time (10m, 1h30m, 45s)"
+            f"{text!r} is not an interval", fix="write updates (1000) or time (10m, 1h30m, 45s)"
         )
     return 0, float(seconds)
 
@@ -224,11 +227,11 @@ def documentation(declared: type) -> dict[str, str]:
     return found
 
 
-def _check(section: Section, keys: tuple[str, ...], least: int, below: float = 0) -> None:
+def _check(settings: Section, keys: tuple[str, ...], least: int, below: float = 0) -> None:
     """Refuse a number out of its range."""
-    room = type(section).__name__.removesuffix("Config").lower()
+    section = type(settings).__name__.removesuffix("Config").lower()
     for key in keys:
-        value, name = getattr(section, key), f"{room}.{key}"
+        value, name = getattr(settings, key), f"{section}.{key}"
         if not least <= value < (below or math.inf):
             finite = " and finite" if value == math.inf else ""
             most = f" and below {below}" if below else finite

@@ -222,6 +222,7 @@ def test_a_wrong_assignment_says_that_the_command_line_is_wrong_and_how_to_fix_i
         "train.steps=0",
         "train.average=0",
         "train.seed=-1",
+        "train.seed=9223372036854775808",
         "decode.beam=0",
         "decode.alpha=-0.1",
         "decode.alpha=nan",
@@ -271,8 +272,8 @@ def test_an_interval_is_updates_or_time(text, interval):
 
 
 @pytest.mark.parametrize("text", ["", "0", "0m", "-5", "ten", "5x", "30m1h", "1.5h"])
-def test_what_is_no_interval_is_refused(text):
-    with pytest.raises(UsageError, match="is no interval"):
+def test_what_is_not_an_interval_is_refused(text):
+    with pytest.raises(UsageError, match="is not an interval"):
         TrainConfig(save_every=text)
 
 
