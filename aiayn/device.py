@@ -87,6 +87,7 @@ def sum_type(device: torch.device) -> torch.dtype:
 
 def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
     """Return the type that matrix products run in; auto: bfloat16 where the hardware has it."""
+    # Differs from the paper, which trained in float32: bfloat16 products where they are fast.
     if precision == "auto":
         precision = "bfloat16" if _multiplies_bfloat16(device) else "float32"
     if precision == "bfloat16" and device.type == "cpu" and _matrix_tiles_crash():

@@ -15,7 +15,7 @@ from aiayn.errors import UsageError, did_you_mean
 BASE = Config()
 
 
-def _table3(model: ModelConfig, *, smoothing: float = 0.1) -> Config:
+def _table3(model: ModelConfig, *, smoothing: float = BASE.optim.smoothing) -> Config:
     """Return base with another model or label smoothing; table 3 does not average."""
     return replace(
         BASE,

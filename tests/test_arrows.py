@@ -144,8 +144,9 @@ def test_every_import_points_down(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_only_the_program_and_its_commands_import_inside_functions(path):
-    if part_of(path) in ("cli", "commands"):
+def test_only_the_program_its_commands_and_the_console_import_inside_functions(path):
+    # The console loads a progress bar when it draws one: `aiayn --help` draws none.
+    if part_of(path) in ("cli", "commands", "console"):
         return
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

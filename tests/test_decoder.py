@@ -123,7 +123,7 @@ def test_each_layer_of_a_step_is_one_call_of_decoder_layer_with_a_cache(monkeypa
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @torch.inference_mode()
 def test_cached_equals_uncached_while_beams_are_reordered_and_shrink(variant, monkeypatch):
-    monkeypatch.setattr(decoder, "STEPS_OF_ROOM", 2)  # dead columns are dropped often
+    monkeypatch.setattr(decoder, "GROWTH_STEPS", 2)  # dead columns are dropped often
     model = build(**variant)
     step, plain = CachedDecoder(model, pad(SOURCES)), Prefixes(model)
     assert_close(step(torch.full((3, SLOTS), PAD), None), plain.logits())
@@ -192,4 +192,4 @@ def test_columns_that_are_in_the_past_of_no_hypothesis_are_dropped():
     for _ in range(40):
         step(torch.full((3, SLOTS), 5), same_parent)
     # One column a position, and those of the steps since room was made.
-    assert step.targets[0].used <= 41 + (SLOTS - 1) * (decoder.STEPS_OF_ROOM + 1)
+    assert step.targets[0].used <= 41 + (SLOTS - 1) * (decoder.GROWTH_STEPS + 1)

@@ -64,3 +64,10 @@ def test_checks_are_hardly_ever_suppressed():
         if SUPPRESSION.search(line)
     ]
     assert len(found) <= SUPPRESSIONS, found
+
+
+def test_every_departure_from_the_paper_is_marked_and_listed():
+    marks = sum("Differs from the paper" in line for path in MODULES for line in lines_of(path))
+    readme = (ROOT.parent / "README.md").read_text(encoding="utf-8")
+    listed = readme.split("## Departures from the paper")[1].split("\n## ")[0]
+    assert marks == listed.count("\n- ")

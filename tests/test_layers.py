@@ -25,7 +25,9 @@ def self_attention() -> MultiHeadAttention:
 
 def decoder_layer() -> DecoderLayer:
     cross_attention = MultiHeadAttention(8, heads=2, d_k=4, d_v=4, is_self_attention=False)
-    return DecoderLayer(self_attention(), cross_attention, FeedForward(8, 16), dropout=0.1)
+    return DecoderLayer(
+        self_attention(), cross_attention, FeedForward(8, 16), dropout=0.1, epsilon=1e-6
+    )
 
 
 def assert_normalized(x: Tensor) -> None:
@@ -73,20 +75,20 @@ def test_relu_dropout_acts_inside_the_network_in_training_only():
 
 
 def test_the_residual_connection_adds_what_the_sub_layer_was_given():
-    add, x = AddAndNorm(8, dropout=0.0), torch.randn(3, 8)
+    add, x = AddAndNorm(8, dropout=0.0, epsilon=1e-6), torch.randn(3, 8)
     torch.testing.assert_close(add(x, torch.square), add.norm(x + x**2))
     assert torch.equal(add(x, torch.zeros_like), add.norm(x))
 
 
 def test_the_norm_stands_after_the_sum():
-    add = AddAndNorm(3, dropout=0.0)
+    add = AddAndNorm(3, dropout=0.0, epsilon=1e-6)
     # The sum is (3, 0, -3): mean 0, variance 6.
     out = add(torch.tensor([1.0, 1.0, -5.0]), give(torch.tensor([2.0, -1.0, 2.0])))
     torch.testing.assert_close(out, torch.tensor([1.5**0.5, 0.0, -(1.5**0.5)]))
 
 
 def test_the_epsilon_of_the_norm_is_1e_6_and_stands_under_the_root():
-    add = AddAndNorm(2, dropout=0.0)
+    add = AddAndNorm(2, dropout=0.0, epsilon=1e-6)
     # Mean 0 and variance 1e-6: 1e-3 / sqrt(1e-6 + 1e-6) = sqrt(0.5).
     out = add(torch.tensor([1e-3, -1e-3]), torch.zeros_like)
     torch.testing.assert_close(out, torch.tensor([0.5**0.5, -(0.5**0.5)]))
@@ -100,14 +102,14 @@ def test_another_epsilon_can_be_set():
 
 
 def test_the_norm_starts_with_gain_1_and_bias_0():
-    norm = AddAndNorm(8, dropout=0.0).norm
+    norm = AddAndNorm(8, dropout=0.0, epsilon=1e-6).norm
     assert norm.weight.tolist() == [1.0] * 8
     assert norm.bias.tolist() == [0.0] * 8
 
 
 def test_dropout_acts_on_the_sub_layer_and_not_on_the_residual():
     torch.manual_seed(1)
-    add = AddAndNorm(10_000, dropout=0.3).train()
+    add = AddAndNorm(10_000, dropout=0.3, epsilon=1e-6).train()
     # Before the norm there stand 1 where the sub-layer is dropped and 1 + 1 / 0.7 elsewhere.
     low, high = add(torch.ones(10_000), torch.ones_like).unique(return_counts=True)[1]
     assert low.item() == pytest.approx(3000, abs=200)
@@ -118,7 +120,7 @@ def test_dropout_acts_on_the_sub_layer_and_not_on_the_residual():
 
 
 def test_without_training_nothing_is_dropped():
-    add = AddAndNorm(8, dropout=0.3).eval()
+    add = AddAndNorm(8, dropout=0.3, epsilon=1e-6).eval()
     x, sublayer = torch.randn(2, 8)
     assert torch.equal(add(x, give(sublayer)), add.norm(x + sublayer))
 
@@ -126,7 +128,7 @@ def test_without_training_nothing_is_dropped():
 def test_every_sub_layer_leaves_mean_0_and_variance_1():
     torch.manual_seed(1)
     outputs: list[Tensor] = []
-    encoder = EncoderLayer(self_attention(), FeedForward(8, 16), dropout=0.1)
+    encoder = EncoderLayer(self_attention(), FeedForward(8, 16), dropout=0.1, epsilon=1e-6)
     decoder = decoder_layer()
     for module in (*encoder.modules(), *decoder.modules()):
         if isinstance(module, AddAndNorm):
@@ -139,7 +141,7 @@ def test_every_sub_layer_leaves_mean_0_and_variance_1():
 
 
 def test_the_encoder_layer_returns_what_its_last_norm_returns():
-    layer = EncoderLayer(self_attention(), FeedForward(8, 16), dropout=0.1)
+    layer = EncoderLayer(self_attention(), FeedForward(8, 16), dropout=0.1, epsilon=1e-6)
     last: list[Tensor] = []
     layer.add_2.norm.register_forward_hook(lambda *call: last.append(call[-1]))
     assert layer(torch.randn(2, 5, 8), PADDED) is last[0]
@@ -173,7 +175,9 @@ def test_the_decoder_layer_lets_no_position_see_a_later_one():
 
 def test_both_layers_are_blind_to_the_padding_of_the_source():
     torch.manual_seed(1)
-    encoder = EncoderLayer(self_attention(), FeedForward(8, 16), dropout=0.1).eval()
+    encoder = EncoderLayer(
+        self_attention(), FeedForward(8, 16), dropout=0.1, epsilon=1e-6
+    ).eval()
     decoder = decoder_layer().eval()
     source = Layout(torch.tensor([True, True, True, False, False])[None, None, None])
     x, y = torch.randn(1, 5, 8), torch.randn(1, 4, 8)

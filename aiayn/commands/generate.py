@@ -181,8 +181,7 @@ def generate(options: GenerateOptions) -> None:
     from aiayn.device import share_cores
     from aiayn.distributed import join_process_group
     from aiayn.generation.prepare import load_models
-    from aiayn.generation.streaming import translate_lines
-    from aiayn.generation.translator import Translator
+    from aiayn.generation.translator import Translator, translate_lines
     from aiayn.run_folder import find_model
 
     paths = [find_model(model) for model in options.models]
@@ -217,7 +216,8 @@ def write_translations(
 ) -> tuple[Counter[str], dict[str, list[int]]]:
     """Translate and write line by line; return how many lines were special, and the first."""
     from aiayn.generation.output import OutputFormat, open_output
-    from aiayn.generation.streaming import oddities, read_input
+    from aiayn.generation.streaming import read_input
+    from aiayn.generation.translator import unusual_features
 
     places: dict[str, list[int]] = defaultdict(list)
     layout = OutputFormat(name=options.format, scores=options.scores, nbest=options.nbest)
@@ -229,7 +229,7 @@ def write_translations(
         lines = file.skip(read_input(options.input, options.prefix))
         for line, translation in work(lines, report=step):
             rows = layout.rows(file.lines + 1, translation)
-            found = oddities(line, translation)
+            found = unusual_features(line, translation)
             file.write(line, rows, found)
             for what in found:
                 if found[what] and len(places[what]) < SHOWN:
@@ -262,7 +262,7 @@ def describe(path: Path) -> str:
 
 def report(special: Counter[str], places: dict[str, list[int]], strict: bool) -> None:
     """Say what was out of the ordinary, and refuse to call it a success if asked."""
-    from aiayn.generation.streaming import STRICT
+    from aiayn.generation.translator import STRICT
 
     def where(what: str, count: int) -> str:
         numbers = ", ".join(f"{number:,}" for number in places.get(what, ()))
@@ -271,7 +271,7 @@ def report(special: Counter[str], places: dict[str, list[int]], strict: bool) ->
 
     found = [where(what, count) for what, count in special.items() if count]
     if found:
-        console.say(f"lines out of the ordinary: {', '.join(found)}")
+        console.say(f"unusual lines: {', '.join(found)}")
     if strict and any(special[what] for what in STRICT):
         refused = [where(what, special[what]) for what in STRICT if special[what]]
         raise DataError(

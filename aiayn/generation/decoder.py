@@ -17,7 +17,7 @@ from aiayn.model.layers import DecoderLayer, LayerCache
 from aiayn.model.transformer import Transformer, is_token
 
 # Steps after which the caches of the target are made larger.
-STEPS_OF_ROOM = 8
+GROWTH_STEPS = 8
 PADDED = Layout()
 
 
@@ -46,7 +46,7 @@ class KeyValueCache:
         return k_BHKC.mT, v_BHCV, self.bias_NJC
 
     @property
-    def room(self) -> int:
+    def free(self) -> int:
         """Columns that can still be added."""
         return self.v_BHCV.size(2) - self.used
 
@@ -89,7 +89,7 @@ class CachedDecoder:
 
     def __call__(self, tokens_BJ: Tensor, parents_BJ: Tensor | None) -> Tensor:
         """Return the logits (B, J, W) of the token that follows."""
-        self._follow(tokens_BJ, parents_BJ)
+        self._reorder(tokens_BJ, parents_BJ)
         self._set_biases(tokens_BJ.size(1))
         y_BJD = self.model.target_embedding(tokens_BJ)
         y_BJD = y_BJD + self.model.target_positions(self.length, self.length + 1)
@@ -98,7 +98,7 @@ class CachedDecoder:
             y_BJD = layer(y_BJD, None, PADDED, PADDED, LayerCache(*caches))
         return self.model.logits(y_BJD)
 
-    def _follow(self, tokens_BJ: Tensor, parents_BJ: Tensor | None) -> None:
+    def _reorder(self, tokens_BJ: Tensor, parents_BJ: Tensor | None) -> None:
         """Update where the past of each hypothesis stands, its newest position included."""
         sentences, slots = tokens_BJ.shape
         newest_J = torch.arange(slots, device=tokens_BJ.device)
@@ -112,15 +112,15 @@ class CachedDecoder:
             for cache in self.sources + self.targets:
                 cache.select(kept_B)
         self.columns_BJT = self.columns_BJT.flatten(0, 1)[parents_BJ]
-        if self.targets[0].room < slots:
-            self._make_room(STEPS_OF_ROOM * slots)
+        if self.targets[0].free < slots:
+            self._grow(GROWTH_STEPS * slots)
         newest_BJT = (newest_J + self.targets[0].used).expand(sentences, slots)[..., None]
         self.columns_BJT = torch.cat([self.columns_BJT, newest_BJT], dim=-1)
 
-    def _make_room(self, room: int) -> None:
+    def _grow(self, room: int) -> None:
         """Drop the columns that are in no hypothesis's past, and make room for new ones."""
         past_BN = self.columns_BJT.flatten(1)
-        alive_BC = mark(past_BN, self.targets[0].used)
+        alive_BC = index_mask(past_BN, self.targets[0].used)
         most = int(alive_BC.sum(dim=1).max())
         # Stable: what is alive moves to the front in its old order.
         columns_BC = alive_BC.int().argsort(dim=1, descending=True, stable=True)[:, :most]
@@ -135,7 +135,7 @@ class CachedDecoder:
         if window := self.model.config.attention_window:
             # Restricted self-attention sees the newest position and r // 2 before it.
             columns_BJT = columns_BJT[..., -(window // 2 + 1) :]
-        past = mark(columns_BJT, self.targets[0].used + slots)[:, None]
+        past = index_mask(columns_BJT, self.targets[0].used + slots)[:, None]
         heads = self.model.config.heads
         target_bias = attention_bias(past, self.source_bias.dtype)
         target_bias_NJC = target_bias.expand(-1, heads, -1, -1).flatten(0, 1)
@@ -156,7 +156,7 @@ class Ensemble:
         return torch.stack(log_p).logsumexp(dim=0) - math.log(len(log_p))
 
 
-def mark(indices: Tensor, count: int) -> Tensor:
+def index_mask(indices: Tensor, count: int) -> Tensor:
     """Return True at the indices, among `count` along the last dimension."""
     marked = torch.zeros((*indices.shape[:-1], count), dtype=torch.bool, device=indices.device)
     return marked.scatter_(-1, indices, True)

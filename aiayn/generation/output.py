@@ -86,7 +86,7 @@ def _record(output: Output) -> dict[str, Any]:
     return record if output.alignment is None else {**record, "alignment": output.alignment}
 
 
-class Written(NamedTuple):
+class OutputProgress(NamedTuple):
     """How far a file is. It is replaced as a whole, so that no signal finds half a change."""
 
     lines: int
@@ -131,9 +131,9 @@ class ResumableFile:
         """How many of them were out of the ordinary, and how."""
         return self._written.special
 
-    def _read_progress(self) -> Written:
+    def _read_progress(self) -> OutputProgress:
         """Return how far an earlier process with the same job came."""
-        nothing = Written(0, 0, hashlib.sha256(), Counter())
+        nothing = OutputProgress(0, 0, hashlib.sha256(), Counter())
         try:
             note = json.loads(self.note.read_bytes())
             if self.partial.stat().st_size < note["bytes"]:
@@ -142,7 +142,7 @@ class ResumableFile:
                 name for name in self.job if self.job[name] != note["job"].get(name)
             ]
             self._digest_so_far = note["sha256"]
-            done = Written(
+            done = OutputProgress(
                 note["lines"], note["bytes"], nothing.digest, Counter(note["special"])
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -177,7 +177,7 @@ class ResumableFile:
         lines, size, digest, before = self._written
         digest = digest.copy()
         digest.update(_key(line))
-        self._written = Written(lines + 1, size + len(content), digest, before + special)
+        self._written = OutputProgress(lines + 1, size + len(content), digest, before + special)
         if time.monotonic() - self._saved_at > SECONDS_AT_RISK:
             self.save()
 

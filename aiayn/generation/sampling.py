@@ -13,6 +13,7 @@ from torch import Tensor
 
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.generation.search import (
+    DEFAULT,
     Hypothesis,
     SearchState,
     Step,
@@ -37,7 +38,7 @@ class Sampling:
     """Draw among the most probable tokens that together have this probability."""
     temperature: float = 1.0
     """Divides the logits: below 1 the probable becomes more so, above 1 less."""
-    alpha: float = 0.6
+    alpha: float = DEFAULT.alpha
     """Length penalty of the scores, as in beam search; no effect on what is drawn."""
     seed: int = 1
     rules: Rules = NO_RULES

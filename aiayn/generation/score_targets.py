@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.batch import Batch, collate
 from aiayn.data.codec import Codec
 from aiayn.data.plan import micro_batches
@@ -40,7 +41,7 @@ def score_targets(
     sources: list[str],
     targets: list[str],
     *,
-    batch_tokens: int = 4096,
+    batch_tokens: int = DECODING_BATCH_TOKENS,
 ) -> list[ScoredTarget]:
     """Return the log-probabilities of the targets, in order."""
     pairs = [

@@ -18,10 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from aiayn.config import DecodeConfig
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.kernels.topk import largest_sums, logsumexp
 from aiayn.special_ids import EOS, PAD
 
+DEFAULT = DecodeConfig()
 Length = TypeVar("Length", float, NDArray[np.float64])
 
 
@@ -90,8 +92,8 @@ class BeamSearch:
     among its `nbest`: log P only falls, so log P / lp(limit) bounds the score of each.
     """
 
-    beam: int = 4
-    alpha: float = 0.6
+    beam: int = DEFAULT.beam
+    alpha: float = DEFAULT.alpha
     nbest: int = 1
     rules: Rules = NO_RULES
 
@@ -114,7 +116,7 @@ class BeamSearch:
 
 
 @dataclass(slots=True)
-class ActiveRows:
+class ActiveSentences:
     """The sentences that are still searched, one row each."""
 
     sentence_B: NDArray[np.int64]
@@ -147,7 +149,7 @@ class SearchState(ABC):
 
     def __init__(self, tasks: list[Task], rules: Rules) -> None:
         self.tasks, self.rules = tasks, rules
-        self.rows = ActiveRows(
+        self.rows = ActiveSentences(
             sentence_B=np.arange(len(tasks)),
             limit_B=np.array([task.limit for task in tasks], dtype=np.int64),
             ids_BJT=np.empty((len(tasks), 1, 0), dtype=np.int64),
@@ -248,7 +250,8 @@ class BeamState(SearchState):
         penalty = length_penalty(ids_BCT.shape[-1], self.search.alpha)
         counted_BC = ends_BC & (sums_BC > -math.inf) & ~self.rows.finished_B[:, None]
         if self.search.beam == 1:
-            # With nothing to compare it to, the first choice is final, as in greedy search.
+            # Differs from the paper, which has no beam of 1: the first EOS is final, as in
+            # greedy search.
             counted_BC[:, 1:] = False
         for row, place in np.argwhere(counted_BC):
             completed = self.completed[self.rows.sentence_B[row]]
@@ -260,9 +263,10 @@ class BeamState(SearchState):
 
     def is_finished(self) -> NDArray[np.bool_]:
         """Return for each sentence whether no continuation can be wanted any more."""
+        # Differs from the paper, whose code searched a batch until all of it was done: each
+        # sentence ends by itself, with the same result.
         rows = self.rows
         to_beat_B = [self._score_to_beat(self.completed[i]) for i in rows.sentence_B]
-        # log P only falls, and no penalty is larger than that of the limit.
         bound_B = rows.sums_BJ[:, 0] / length_penalty(
             rows.limit_B.astype(np.float64), self.search.alpha
         )

@@ -10,6 +10,7 @@ from aiayn.data.vocabulary import LANGUAGE, SPACE, Vocabulary
 from aiayn.generation.search import Task
 from aiayn.special_ids import EOS
 
+# Differs from the paper, which is silent about sentences that are too long.
 SENTENCE_ENDS = (".", "!", "?", ";", ":")
 
 

@@ -1,26 +1,19 @@
-"""Lines as they come in, from files or live pipes, translated in windows and in order."""
+"""Lines as they come in, from files or live pipes, in windows."""
 
 import queue
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from aiayn.data.text import STDIN, decode_line, read_raw_lines
-from aiayn.distributed import ProcessGroup
-from aiayn.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from aiayn.generation.translator import Translation, Translator
+from aiayn.errors import DataError
 
 # Seconds without a new line, and since the first one, after which a live pipe gets answers.
 PAUSE, PATIENCE = 0.02, 0.25
-# What `--strict` does not accept.
-STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Item = TypeVar("Item")
 
@@ -87,52 +80,3 @@ def _read(
         put(None)
     except BaseException as problem:
         put(problem)
-
-
-def translate_lines(
-    translator: "Translator",
-    lines: Iterable[Line],
-    group: ProcessGroup,
-    report: Callable[[int], None],
-) -> "Iterator[tuple[Line, Translation]]":
-    """Yield each line with its translation, in order; a collective call of all processes."""
-    source = windows(lines if group.is_first else (), translator.window * group.world_size)
-    alone = group.world_size == 1
-    while window := _next_window(source, group):
-        own = [line for _, line in group.share(window)]
-        found = (
-            translator.translate_window(own, report)
-            if alone
-            else translator.translate_window(own)
-        )
-        yield from zip(window, group.gather(found, len(window)), strict=True)
-        if not alone:
-            report(len(window))
-
-
-def _next_window(source: Iterator[list[Line]], group: ProcessGroup) -> list[Line]:
-    """Return the lines that come next; if they cannot be read, the other processes end."""
-    try:
-        window = next(source, [])
-    except (DataError, UsageError, OSError):
-        group.broadcast([])
-        raise
-    return group.broadcast(window)
-
-
-def oddities(line: Line, translation: "Translation") -> Counter[str]:
-    """Count what is out of the ordinary about a line."""
-    found = Counter({f"repaired ({kind})": n for kind, n in translation.repairs.items()})
-    found["empty"] = translation.pieces == 0
-    found["translated in pieces"] = translation.pieces > 1
-    found["at the length limit"] = not translation.outputs[0].finished
-    found["not UTF-8"] = "\ufffd" in line.text and not _is_utf8(line.raw)
-    return found
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -1,5 +1,6 @@
 """Lines of text to translations: encode, search in batches of like length, decode."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,18 +15,29 @@ from aiayn.data.plan import batches_by_length
 from aiayn.data.trees import delinearize, write
 from aiayn.data.workers import Workers
 from aiayn.device import if_it_fits
-from aiayn.errors import DataError, MemoryTooSmall
+from aiayn.distributed import ProcessGroup
+from aiayn.errors import DataError, MemoryTooSmall, UsageError
 from aiayn.generation.alignment import Alignment, Pair, align, join_alignments
 from aiayn.generation.decoder import CachedDecoder, Ensemble
-from aiayn.generation.search import BeamSearch, Hypothesis, Search, Step, Task, round_up
+from aiayn.generation.search import (
+    DEFAULT,
+    BeamSearch,
+    Hypothesis,
+    Search,
+    Step,
+    Task,
+    round_up,
+)
 from aiayn.generation.segmentation import Segment, has_language_tag, seed_of, segment
 from aiayn.generation.streaming import Line, windows
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS
 
-# Lines for each worker that are sorted by length together; at least twice as many.
+# Lines that are sorted by length together, for each worker and at least two.
 WINDOW = 512
 USUAL_BEAM = 4
+# What `--strict` does not accept.
+STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Report = Callable[[int], None]
 
@@ -67,12 +79,12 @@ class Translator:
     models: Sequence[Transformer]
     codec: Codec
     search: Search = field(default_factory=BeamSearch)
-    extra_length: int = 50
+    extra_length: int = DEFAULT.extra_length
     batch_tokens: int = DECODING_BATCH_TOKENS
     """Padded source tokens that go through the network at once."""
     workers: int = 1
     """Processes that search batches in parallel on a CPU, each with one thread."""
-    longest: int = 256
+    longest: int = DEFAULT.longest
     """Subwords that are translated at once; a longer line is cut into segments."""
     aligns: bool = False
     """Whether to add the source word of each target word."""
@@ -235,3 +247,52 @@ class Translator:
         steps: list[Step] = [CachedDecoder(model, source_BS) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
         return self.search(step, [each.task for each in work], self.device)
+
+
+def translate_lines(
+    translator: Translator,
+    lines: Iterable[Line],
+    group: ProcessGroup,
+    report: Callable[[int], None],
+) -> Iterator[tuple[Line, Translation]]:
+    """Yield each line with its translation, in order; a collective call of all processes."""
+    source = windows(lines if group.is_first else (), translator.window * group.world_size)
+    alone = group.world_size == 1
+    while window := _next_window(source, group):
+        own = [line for _, line in group.share(window)]
+        found = (
+            translator.translate_window(own, report)
+            if alone
+            else translator.translate_window(own)
+        )
+        yield from zip(window, group.gather(found, len(window)), strict=True)
+        if not alone:
+            report(len(window))
+
+
+def _next_window(source: Iterator[list[Line]], group: ProcessGroup) -> list[Line]:
+    """Return the lines that come next; if they cannot be read, the other processes end."""
+    try:
+        window = next(source, [])
+    except (DataError, UsageError, OSError):
+        group.broadcast([])
+        raise
+    return group.broadcast(window)
+
+
+def unusual_features(line: Line, translation: Translation) -> Counter[str]:
+    """Count what is out of the ordinary about a line."""
+    found = Counter({f"repaired ({kind})": n for kind, n in translation.repairs.items()})
+    found["empty"] = translation.pieces == 0
+    found["translated in pieces"] = translation.pieces > 1
+    found["at the length limit"] = not translation.outputs[0].finished
+    found["not UTF-8"] = "\ufffd" in line.text and not _is_utf8(line.raw)
+    return found
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

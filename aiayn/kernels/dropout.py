@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Values of the 16 random bits that decide on an element: P_drop is met to 1 in 131,072.
+# Differs from the paper: 16 random bits decide on an element, so P_drop is met to 1 in 131,072.
 LEVELS = 65_536
 
 

@@ -23,7 +23,7 @@ REDUCE_RANGE = not torch.cpu._is_vnni_supported()
 class PackedLinear(nn.Module):
     """x W^T + b with W laid out as oneDNN's products read it, in float32 on a CPU.
 
-    With 256 rows it is 1.1 to 1.5 times as fast as a plain layer, with 4 rows twice to thrice.
+    With 256 rows it is 1.1 to 1.5 times as fast as a plain layer, with 4 rows 2 to 3 times.
     It is for decoding steps, whose numbers of rows are few: oneDNN keeps half a megabyte for
     each.
     """

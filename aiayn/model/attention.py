@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from aiayn.kernels.attention import has_fused_attention, softmax, step_attention
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.linear import Linear, fused_linear
-from aiayn.model.restricted import LONG, MANY, neighborhood, restricted_attention
+from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_attention
 
 
 def attention(
@@ -98,11 +98,9 @@ class MultiHeadAttention(nn.Module):
         return [*own, self.w_k, self.w_v]
 
     def _initialize(self) -> None:
-        """Draw Glorot uniform weights and zero biases.
-
-        The paper is silent. Its code kept the projections that read one input in one variable,
-        so Glorot's fan-out is that of all of them.
-        """
+        """Draw Glorot uniform weights and zero biases."""
+        # Differs from the paper, which is silent: its code kept the projections that read one
+        # input in one variable, so Glorot's fan-out is that of all of them.
         fused = self.projections_of_memory
         for layer in (self.w_q, self.w_k, self.w_v, self.w_o):
             wide = fused if layer in fused else [layer]
@@ -142,8 +140,8 @@ class MultiHeadAttention(nn.Module):
             if memory is not None:
                 cache.extend(k_BHMK, v_BHMV)
             heads_BHLV = step_attention(q_BHLK, *cache.columns())
-        concat_BLD = heads_BHLV.transpose(1, 2).flatten(2)
-        joined: Tensor = self.w_o(queries.pack(concat_BLD))
+        concat = heads_BHLV.transpose(1, 2).flatten(2)
+        joined: Tensor = self.w_o(queries.pack(concat))
         return joined
 
     def project(self, x: Tensor, layout: Layout, *projections: Linear) -> list[Tensor]:
@@ -161,26 +159,25 @@ class MultiHeadAttention(nn.Module):
     def _attend(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, keys: Layout) -> Tensor:
         """Return head_1, ..., head_h by equation 1, or by a kernel that equals it."""
         dropout = self.dropout if self.training else 0.0
-        is_long = self.window and q_BHLK.size(2) >= max(LONG, MANY * self.window)
-        if is_long and not self.keep_weights:
+        if is_worth_blocks(q_BHLK.size(2), self.window) and not self.keep_weights:
             return restricted_attention(
                 q_BHLK, k_BHMK, v_BHMV, keys, window=self.window, dropout=dropout
             )
         if self.keep_weights or not has_fused_attention(q_BHLK, v_BHMV, dropout):
-            mask = visible(q_BHLK, k_BHMK, keys, self.window)
+            mask = attention_mask(q_BHLK, k_BHMK, keys, self.window)
             heads_BHLV, weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, mask, dropout)
             self.weights_BHLM = weights_BHLM if self.keep_weights else None
             return heads_BHLV
         # torch's fused kernel never holds all (L, M) scores at once.
         allowed, causal = keys.allowed, keys.causal
         if self.window:
-            allowed, causal = visible(q_BHLK, k_BHMK, keys, self.window), False
+            allowed, causal = attention_mask(q_BHLK, k_BHMK, keys, self.window), False
         return F.scaled_dot_product_attention(
             q_BHLK, k_BHMK, v_BHMV, attn_mask=allowed, dropout_p=dropout, is_causal=causal
         )
 
 
-def visible(q_BHLK: Tensor, k_BHMK: Tensor, keys: Layout, window: int = 0) -> Tensor:
+def attention_mask(q_BHLK: Tensor, k_BHMK: Tensor, keys: Layout, window: int = 0) -> Tensor:
     """Return the mask, True where a query may look.
 
     No query looks at padding. In the decoder none looks at a later position, section 3.2.3:

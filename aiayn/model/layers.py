@@ -52,7 +52,7 @@ def activate(x: Tensor, activation: Activation) -> Tensor:
 class AddAndNorm(nn.Module):
     """LayerNorm(x + Dropout(Sublayer(x))): the paper's post-norm residual, section 5.4."""
 
-    def __init__(self, d_model: int, dropout: float, epsilon: float = 1e-6) -> None:
+    def __init__(self, d_model: int, dropout: float, epsilon: float) -> None:
         super().__init__()
         self.dropout = dropout
         self.norm = LayerNorm(d_model, eps=epsilon)
@@ -70,7 +70,7 @@ class EncoderLayer(nn.Module):
         self_attention: MultiHeadAttention,
         feed_forward: FeedForward,
         dropout: float,
-        epsilon: float = 1e-6,
+        epsilon: float,
     ) -> None:
         super().__init__()
         d_model = feed_forward.w_1.in_features
@@ -103,7 +103,7 @@ class DecoderLayer(nn.Module):
         cross_attention: MultiHeadAttention,
         feed_forward: FeedForward,
         dropout: float,
-        epsilon: float = 1e-6,
+        epsilon: float,
     ) -> None:
         super().__init__()
         d_model = feed_forward.w_1.in_features

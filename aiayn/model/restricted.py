@@ -13,8 +13,10 @@ from torch import Tensor
 
 from aiayn.kernels.layout import Layout
 
-# Positions, and neighborhoods, from which on blocks are faster than a mask.
-LONG, MANY = 256, 4
+
+def is_worth_blocks(length: int, window: int) -> bool:
+    """Return whether `restricted_attention` is faster than a mask: for long sequences."""
+    return window > 0 and length >= max(256, 4 * window)
 
 
 def neighborhood(

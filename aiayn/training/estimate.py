@@ -11,8 +11,8 @@ from aiayn.data.plan import micro_batches, plan_epoch
 from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
 
-# Of a float32, the type of weights, gradients and the optimizer's state.
-BYTES = 4
+# Bytes of a float32: weights, gradients and the optimizer's state.
+FLOAT32 = 4
 SAMPLED_UPDATES = 50
 
 
@@ -51,7 +51,7 @@ def estimate(
         target_tokens=int(target.sum() * epochs),
     )
     last, best = parse_keep(config.train.keep)
-    model_bytes = BYTES * parameters["total"]
+    model_bytes = FLOAT32 * parameters["total"]
     sums = sum_type(device)
     sum_bytes = 0 if sums == torch.float32 else sums.itemsize * parameters["total"]
     return {
@@ -81,7 +81,7 @@ def activation_bytes(model: ModelConfig, tokens: int) -> int:
     """
     attention = 4 * model.d_model + 2 * model.heads * (model.d_k + model.d_v)
     feed_forward = 2 * model.d_ff + 4 * model.d_model
-    return BYTES * tokens * model.layers * (3 * attention + 2 * feed_forward)
+    return FLOAT32 * tokens * model.layers * (3 * attention + 2 * feed_forward)
 
 
 def _gigabytes(count: float) -> str:

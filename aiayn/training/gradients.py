@@ -4,8 +4,9 @@ In float32, (a + b) + c and a + (b + c) differ in the last digit, and so would t
 one process and of two that share its micro-batches. That does not stay small: now and then a
 last digit decides on which side of zero the input of a ReLU lies, and the weights of two runs
 diverge by a thousandth within 50 updates. So on a CPU micro-batches are summed in float64,
-which holds the sum of a few float32 exactly: any number of processes gets the same bits. So
-does any number of threads, as far as products do: on x86 those of every preset.
+which holds the sum of a few float32 exactly, unless one is 10^8 times another: any number of
+processes gets the same bits. So does any number of threads, as far as products do: on x86
+those of every preset.
 """
 
 from collections.abc import Iterator

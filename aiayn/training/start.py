@@ -19,7 +19,7 @@ from aiayn.run_folder import RunFolder, fingerprint
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import MicroBatch, accumulate_gradients
 
-# Tokens with padding per token without, roughly.
+# Padding makes a batch about a tenth larger.
 PADDING = 1.1
 
 

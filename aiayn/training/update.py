@@ -57,7 +57,7 @@ def accumulate_gradients(
         fitting = [
             part for each in micro_batches for part in split_to_fit(each, state.too_large)
         ]
-        state.gradients.clear()  # a failed attempt may have left a part of its gradient
+        state.gradients.clear()
         losses = torch.zeros(2, dtype=sum_type(device), device=device)
         for micro_batch in fitting:
             loss = if_it_fits(partial(backward, state, micro_batch, dtype), device)
