@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, assert_never
 
 import click
 import typer
@@ -53,7 +53,7 @@ def _parse_size(value: str | int) -> int:
     found = re.fullmatch(r"(\d+)([KMG]?)", str(value).upper())
     size = int(found[1]) * UNITS[found[2]] if found else 0
     if not size:
-        raise UsageError(f"--shard-size {value} is no size", fix="write bytes as 64M or 1G")
+        raise UsageError(f"--shard-size {value} is not a size", fix="write bytes as 64M or 1G")
     return size
 
 
@@ -195,8 +195,13 @@ def _inputs(files: Sequence[Path], task: Task) -> "list[Input]":
     """Return what the files on the command line stand for."""
     from aiayn.data.inputs import ParallelText, TabbedText, Treebank
 
-    if task == "parsing":
-        return [Treebank(path) for path in files]
+    match task:
+        case "parsing":
+            return [Treebank(path) for path in files]
+        case "translation":
+            pass
+        case _:
+            assert_never(task)
     inputs: list[Input] = []
     waiting = iter(files)
     for path in waiting:
@@ -257,5 +262,5 @@ def _parse_workers(text: str) -> int | None:
     if text == "auto":
         return None
     if not text.isdecimal() or not int(text):
-        raise UsageError(f"--workers {text} is no number of processes", fix="pass auto or 2")
+        raise UsageError(f"--workers {text} is not a number of processes", fix="pass auto or 2")
     return int(text)

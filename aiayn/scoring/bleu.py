@@ -7,6 +7,7 @@ references has one line for each hypothesis; several streams are several referen
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
+from typing import assert_never
 
 from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.bleu import BLEU
@@ -104,10 +105,18 @@ def build_metrics(
 
 
 def _metric(name: MetricName, references: Sequence[Sequence[str]], languages: str) -> Metric:
-    if name != MetricName.BLEU:
-        metric = CHRF if name == MetricName.CHRF else TER
-        return metric(references=references)
-    target = languages.rpartition("-")[2]
+    match name:
+        case MetricName.BLEU:
+            return _bleu(references, languages.rpartition("-")[2])
+        case MetricName.CHRF:
+            return CHRF(references=references)
+        case MetricName.TER:
+            return TER(references=references)
+        case _:
+            assert_never(name)
+
+
+def _bleu(references: Sequence[Sequence[str]], target: str) -> BLEU:
     try:
         # `force` silences a warning about tokenized text: the caller has a better one.
         return BLEU(trg_lang=target, force=True, references=references)
