@@ -26,7 +26,6 @@ EXAMPLES = (
     'aiayn attend run "The dog sees the cat." --kind encoder --layer 5 --svg figure.svg',
 )
 
-CROSS, MEAN = "cross", "mean"
 # Of the weights in JSON: as many as float32 has.
 DIGITS = 6
 
@@ -87,7 +86,7 @@ def attend(options: AttendOptions) -> None:
     source = read_sentence(options.source)
     kinds, layers, heads = map(split, (options.kind, options.layer, options.head))
     from aiayn.checkpoint import load_model
-    from aiayn.generation.attention_maps import require_choice
+    from aiayn.generation.attention_maps import CROSS, MEAN, require_choice
     from aiayn.run_folder import find_model
 
     path = find_model(options.model)

@@ -9,6 +9,7 @@ import typer
 
 from aiayn import console
 from aiayn.commands.options import command
+from aiayn.config import TrainConfig
 from aiayn.data.atomic import require_writable
 from aiayn.errors import UsageError
 
@@ -17,7 +18,7 @@ EXAMPLES = (
     "aiayn average run -o model.pt --steps 98000,99000,100000",
 )
 
-LAST = 5
+LAST = TrainConfig().average
 # How model files begin, and other archives.
 MODEL_FILE = b"PK"
 

@@ -46,7 +46,7 @@ _format = partial(typer.Option, rich_help_panel="Output")
 _run = partial(typer.Option, rich_help_panel="Running")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class GenerateOptions:
     """The options of `aiayn generate`."""
 
@@ -119,10 +119,11 @@ class GenerateOptions:
             )
         if self.alpha is not None and not 0 <= self.alpha < ALPHA_LIMIT:
             raise UsageError(
-                f"--alpha {self.alpha:g} is no length penalty",
+                f"--alpha {self.alpha:g} is not a length penalty",
                 fix=f"give a number of at least 0 and below {ALPHA_LIMIT}; the paper: 0.6",
             )
-        if (self.top_k, self.top_p, self.temperature) != (0, 1, 1) and not self.sample:
+        usual = (GenerateOptions.top_k, GenerateOptions.top_p, GenerateOptions.temperature)
+        if (self.top_k, self.top_p, self.temperature) != usual and not self.sample:
             raise UsageError(
                 "--top-k, --top-p and --temperature are for sampling", fix="pass --sample, too"
             )

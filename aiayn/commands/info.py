@@ -11,6 +11,7 @@ from aiayn import console
 from aiayn.commands.options import command
 from aiayn.config_file import differences, settings_of, to_yaml
 from aiayn.data.atomic import require_writable, write_bytes
+from aiayn.data.settings import Settings
 from aiayn.errors import UsageError
 from aiayn.presets import PRESETS
 from aiayn.presets import preset as find_preset
@@ -31,7 +32,7 @@ class InfoOptions:
     """Data folders, run folders and model files."""
     preset: Annotated[str | None, _preset()] = None
     """tiny, base, big, table3-A1 and so on."""
-    vocab_size: Annotated[str, _preset(metavar="N[,M]")] = "37000"
+    vocab_size: Annotated[str, _preset(metavar="N[,M]")] = str(Settings.vocab_size)
     """Entries of the shared vocabulary, or of the source's and the target's."""
     yaml: Annotated[bool, _preset("--yaml")] = False
     """Only the settings, each with its meaning, as a file for --config; of a run or a model,
@@ -123,7 +124,7 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
             console.say(f"{path}: {checked} checksums are right")
         return {"data": str(path), **folder.describe()}
     if verify:
-        raise UsageError(f"{path} is no data folder", fix="--verify checks data folders")
+        raise UsageError(f"{path} is not a data folder", fix="--verify checks data folders")
     return describe_model(path)
 
 

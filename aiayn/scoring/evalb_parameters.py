@@ -84,10 +84,11 @@ def read_parameters(lines: Iterable[str], name: str) -> EvalbParameters:
             f"{name}: DISC_ONLY is 1, and bracketed trees have no discontinuous constituents",
             fix="leave DISC_ONLY out",
         )
-    parameters = EvalbParameters(
-        name=name,
-        labeled=flags.get("LABELED", 1) != 0,
-        cutoff=flags.get("CUTOFF_LEN", 40),
+    empty = EvalbParameters(name=name)
+    parameters = replace(
+        empty,
+        labeled=flags.get("LABELED", empty.labeled) != 0,
+        cutoff=flags.get("CUTOFF_LEN", empty.cutoff),
         deleted_labels=frozenset(lists["DELETE_LABEL"]),
         uncounted_labels=frozenset(lists["DELETE_LABEL_FOR_LENGTH"]),
         deleted_words=frozenset(lists["DELETE_WORD"]),
