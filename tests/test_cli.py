@@ -84,6 +84,12 @@ def test_a_mistake_on_the_command_line_is_explained_with_its_fix(aiayn, line, me
     assert err.count("fix: ") == 1
 
 
+def test_a_device_that_is_missing_is_reported_once_for_all_processes(aiayn, data, tmp_path):
+    line = ("train", data.path, "-o", tmp_path / "run", "--nproc", 2, "--device", "gpu")
+    code, _, err = aiayn(*line)
+    assert (code, err.count("error: there is no device 'gpu'")) == (2, 1)
+
+
 def test_without_a_command_the_help_is_printed(aiayn):
     code, out, err = aiayn()
     assert (code, err) == (2, "")

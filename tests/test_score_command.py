@@ -218,6 +218,13 @@ def test_a_parameter_file_is_read_and_named(aiayn, folder):
     assert "F1@2|" in out
 
 
+def test_gold_trees_that_are_plain_text_are_refused_by_name(aiayn):
+    code, out, err = aiayn("score --trees ref.de -i ref.de")
+    assert (code, out) == (3, "")
+    assert "error: ref.de has no tree" in err
+    assert "fix: give --trees a file of bracketed trees" in err
+
+
 def test_numbers_of_trees_that_differ_are_reported_with_both_files(aiayn, folder):
     folder("one.mrg", TREE)
     code, _, err = aiayn("score --trees gold.mrg -i one.mrg")
@@ -231,7 +238,10 @@ def test_numbers_of_trees_that_differ_are_reported_with_both_files(aiayn, folder
         ("score", "there is no reference"),
         ("score ref.de -", "only one file can be standard input"),
         ("score nothing.de -i hyp.de", "nothing.de does not exist"),
-        ("score ref.de -i hyp.de --expect 27", "--expect 27 is not a number"),
+        (
+            "score ref.de -i hyp.de --expect 27",
+            "--expect is '27', and a score with its tolerance is wanted",
+        ),
         ("score ref.de -i hyp.de --no-compound", "--paper is needed for --compound"),
         ("score ref.de -i hyp.de --pretokenized", "--paper is needed for --pretokenized"),
         ("score ref.de -i hyp.de --evalb-params x", "--trees is needed for --evalb-params"),

@@ -12,7 +12,7 @@ import typer
 from aiayn import console
 from aiayn.commands.options import command
 from aiayn.data.text import STDIN, read_lines, stdin_is_terminal
-from aiayn.errors import UsageError
+from aiayn.errors import DataError, UsageError
 from aiayn.scoring.score import MetricName, Score, aligned, parse_band, require_same_count
 
 if TYPE_CHECKING:
@@ -209,6 +209,12 @@ def score_parses(options: ScoreOptions, gold: Path) -> Score:
     wanted = split_trees(_read(gold), names[1])
     require_same_count(tested, wanted, names=names, unit="trees")
     report = score_trees(wanted, tested, parameters)
+    # Plain text in place of trees would score 0.00 without an error.
+    if not any(sentence.length for sentence in report.sentences):
+        raise DataError(
+            f"{names[1]} has no tree: none of its lines is one",
+            fix="give --trees a file of bracketed trees: (TOP (S (NP (DT The) ...",
+        )
     for message in report.messages():
         console.say(message)
     _warn(check_trees(tested + wanted, report.broken))

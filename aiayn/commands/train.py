@@ -102,9 +102,12 @@ def train(options: TrainOptions) -> None:
         return
     if options.nproc > 1 and "RANK" not in os.environ:
         from aiayn.data.folder import DataFolder
+        from aiayn.device import choose_device
         from aiayn.training.launch import launch
 
-        DataFolder.open(options.data)  # an error in it is reported once, not by every process
+        # What is wrong with either is reported once here, rather than by every process.
+        DataFolder.open(options.data)
+        choose_device(options.device, local_rank=options.nproc - 1)
         raise typer.Exit(launch(options.nproc, sys.argv[1:]))
     run_training(
         options.data, options.output, config, options.device, seconds, options.init_from

@@ -89,8 +89,8 @@ def parse_band(text: str) -> Band:
     found = re.fullmatch(number + r"(?:\xb1|\+/?-)" + number, text)
     if found is None:
         raise UsageError(
-            f"--expect {text} is not a number and how far from it a score may lie",
-            fix="write it as 27.3+-0.5",
+            f"--expect is {text!r}, and a score with its tolerance is wanted",
+            fix="write 27.3+-0.5 for 26.8 to 27.8",
         )
     return Band(float(found[1]), float(found[2]))
 
