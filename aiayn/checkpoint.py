@@ -28,7 +28,7 @@ FORMAT = "aiayn model"
 # Raised when a file that is written cannot be read by an earlier version.
 VERSION = 1
 
-# What opening a torn, damaged or foreign file may raise.
+# What opening a truncated, damaged or foreign file may raise.
 UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -65,8 +65,8 @@ class ModelFile:
         """Refuse weights that are not those of a network with these settings."""
         with torch.device("meta"), SkipInit():
             wanted = build_model(self.config, self.codec).state_dict()
-        if odd := wanted.keys() ^ self.weights.keys():
-            raise ValueError(f"its settings and its weights do not agree on {min(odd)}")
+        if unmatched := wanted.keys() ^ self.weights.keys():
+            raise ValueError(f"its settings and its weights do not agree on {min(unmatched)}")
         for name, weight in wanted.items():
             if weight.shape != self.weights[name].shape:
                 raise ValueError(
@@ -89,7 +89,7 @@ def build_model(config: Config, codec: Codec) -> Transformer:
 
 
 def save_model(path: Path, model: ModelFile) -> None:
-    """Write a model file, whole or not at all."""
+    """Write a model file; a failure leaves the file from before."""
     content = {
         "format": FORMAT,
         "version": VERSION,
@@ -139,16 +139,14 @@ def load_model(path: Path) -> ModelFile:
         return model
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, UsageError) as found:
         reason = f"there is no {found}" if isinstance(found, KeyError) else str(found)
-        raise DataError(
-            f"{path} does not hold a whole model: {reason}", fix=ANOTHER_CHECKPOINT
-        ) from None
+        raise DataError(f"{path} is incomplete: {reason}", fix=ANOTHER_CHECKPOINT) from None
 
 
 def _read(path: Path) -> Any:
     if not path.exists():
         raise UsageError(f"{path} does not exist", fix="check the path")
     try:
-        # A torn or foreign file is no whole zip archive; a flipped bit fails its checksum.
+        # A truncated or foreign file is not a zip archive; a flipped bit fails its checksum.
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
         if broken is None:

@@ -39,7 +39,7 @@ class _Console(Console):
 
 
 def _width(stream: TextIO | None) -> int | None:
-    """Return None, its own width, for a terminal; sys has None for a closed stream."""
+    """Return the columns of a stream, None if it is closed; None: the terminal's own."""
     return None if stream is not None and stream.isatty() else WIDE
 
 

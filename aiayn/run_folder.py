@@ -61,12 +61,13 @@ class Progress:
 
     @classmethod
     def of(cls, checkpoint: ModelFile) -> "Progress":
-        """Read the progress that a checkpoint holds, under the key that files have on disk."""
+        """Read the progress that a checkpoint holds."""
+        # Model files have called it so from the first version on.
         return cls(**checkpoint.training["place"])
 
     def update_best(self, valid: Mapping[str, float]) -> bool:
         """Compare a validation with the best so far, which it replaces if it is better."""
-        score, negative_loss = quality(valid)
+        score, negative_loss = validation_key(valid)
         best = self.best is None or (score, negative_loss) > (self.best, -self.best_loss)
         self.stale = 0 if best else self.stale + 1
         if best:
@@ -87,7 +88,7 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        """What was printed while the run was going."""
+        """The messages of the run."""
         return self.path / "train.log"
 
     @contextmanager
@@ -224,7 +225,7 @@ class RunFolder:
     def validated_steps(self) -> list[int]:
         """Return the updates after which the model was validated, best first."""
         valid = {row["step"]: row["valid"] for row in self.read_metrics() if "valid" in row}
-        return sorted(valid, key=lambda step: quality(valid[step]), reverse=True)
+        return sorted(valid, key=lambda step: validation_key(valid[step]), reverse=True)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the rows of metrics.jsonl, in order."""
@@ -244,8 +245,8 @@ class RunFolder:
         return rows
 
 
-def quality(valid: Mapping[str, float]) -> tuple[float, float]:
-    """Return what validations are compared by, higher is better: the score, then the loss.
+def validation_key(valid: Mapping[str, float]) -> tuple[float, float]:
+    """Return the key that ranks validations, higher is better: the score, then the loss.
 
     Early in training every BLEU is 0, and the loss alone shows that the model learns.
     """
@@ -275,7 +276,7 @@ def fingerprint(data: DataFolder) -> str:
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
-    """Parse a line of metrics.jsonl; None: it is damaged."""
+    """Return a row of metrics.jsonl; None if the line is damaged."""
     try:
         row = json.loads(line)
     except ValueError:

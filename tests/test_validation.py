@@ -8,7 +8,7 @@ import torch
 
 from aiayn.checkpoint import load_model
 from aiayn.distributed import ProcessGroup
-from aiayn.run_folder import Progress, quality
+from aiayn.run_folder import Progress, validation_key
 from aiayn.scoring.score import Score
 from aiayn.training.loss import batch_loss
 from aiayn.validation import Validation, validation_loss, validation_score
@@ -58,7 +58,7 @@ def test_a_higher_score_is_better_and_among_equal_scores_a_lower_loss():
         {"loss": 2.0, "BLEU": 0.0},
         {"loss": 9.0, "BLEU": 1.0},
     )
-    assert quality(worst) < quality(middle) < quality(best)
+    assert validation_key(worst) < validation_key(middle) < validation_key(best)
     progress = Progress()
     found = [progress.update_best(valid) for valid in (worst, middle, best, worst)]
     assert found == [True, True, True, False]

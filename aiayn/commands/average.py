@@ -58,7 +58,7 @@ def average(options: AverageOptions) -> None:
         raise UsageError(
             "--last, --best and --steps exclude one another", fix="give one of them"
         )
-    # Training itself reads these again.
+    # Not over what training itself reads again.
     kept = [run / "last.pt", run / "previous.pt", run / "best.pt"]
     kept += (run / CHECKPOINTS).glob("*.pt")
     require_writable(output, reads=kept, begins=MODEL_FILE)

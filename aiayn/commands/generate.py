@@ -33,7 +33,7 @@ EXAMPLES = (
 )
 
 STDOUT = Path("-")
-# Lines of each kind that are named where some are out of the ordinary.
+# Unusual lines of each kind that are listed by number.
 SHOWN = 5
 # Below this temperature, logits leave the range of float32.
 SMALLEST = 1e-6
@@ -58,7 +58,7 @@ class GenerateOptions:
     output: Annotated[Path | None, _text("--output", "-o", show_default="stdout")] = None
     """Where to write. Interrupted, the same command resumes."""
     prefix: Annotated[Path | None, _text(show_default=False)] = None
-    """What the translations have to begin with, line by line; an empty line leaves it open."""
+    """What the translations have to begin with, line by line; an empty line: no prefix."""
     strict: Annotated[bool, typer.Option("--strict")] = False
     """Exit with 3 in the end if a line was cut into pieces, not ended or not UTF-8."""
     beam: Annotated[int | None, _search(min=1)] = None
@@ -178,6 +178,7 @@ def generate(options: GenerateOptions) -> None:
     text was prepared. Answers come as soon as they are ready, so it works in a live pipe. Under
     torchrun the processes share the input.
     """
+    # Before torch is imported, which takes a second: a mistake is reported at once.
     options.check()
     from aiayn.device import share_cores
     from aiayn.distributed import join_process_group
@@ -208,19 +209,19 @@ def generate(options: GenerateOptions) -> None:
         if paths != options.models:
             console.say(f"model: {', '.join(map(str, paths))}")
         with closing(translator):
-            special, places = write_translations(work, options, paths)
-    report(special, places, options.strict)
+            unusual, first_lines = write_translations(work, options, paths)
+    report(unusual, first_lines, options.strict)
 
 
 def write_translations(
     work: "Work", options: GenerateOptions, paths: list[Path]
 ) -> tuple[Counter[str], dict[str, list[int]]]:
-    """Translate and write line by line; return how many lines were special, and the first."""
+    """Translate and write line by line; return the unusual lines: counts, first numbers."""
     from aiayn.generation.output import OutputFormat, open_output
     from aiayn.generation.streaming import read_input
     from aiayn.generation.translator import unusual_features
 
-    places: dict[str, list[int]] = defaultdict(list)
+    first_lines: dict[str, list[int]] = defaultdict(list)
     layout = OutputFormat(name=options.format, scores=options.scores, nbest=options.nbest)
     with (
         open_output(options.writes_file, job_of(options, paths)) as file,
@@ -233,9 +234,9 @@ def write_translations(
             found = unusual_features(line, translation)
             file.write(line, rows, found)
             for what in found:
-                if found[what] and len(places[what]) < SHOWN:
-                    places[what].append(file.lines)
-    return file.special, places
+                if found[what] and len(first_lines[what]) < SHOWN:
+                    first_lines[what].append(file.lines)
+    return file.special, first_lines
 
 
 def show_progress(options: GenerateOptions) -> AbstractContextManager[Callable[[int], None]]:
@@ -248,7 +249,8 @@ def show_progress(options: GenerateOptions) -> AbstractContextManager[Callable[[
 
 
 def job_of(options: GenerateOptions, paths: list[Path]) -> dict[str, str]:
-    """Return all that the output depends on, for telling whether a rerun is the same."""
+    """Return all that the output depends on: a rerun resumes if it is the same."""
+    # These change where the output goes or how fast, and not a byte of it.
     free = ("output", "strict", "threads", "batch_tokens")
     asked = {
         f.name: str(getattr(options, f.name)) for f in fields(options) if f.name not in free
@@ -257,24 +259,24 @@ def job_of(options: GenerateOptions, paths: list[Path]) -> dict[str, str]:
 
 
 def describe(path: Path) -> str:
-    """Return what tells one model file from another in the same place."""
+    """Return what identifies a model file: its path, size and time of change."""
     return f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}"
 
 
-def report(special: Counter[str], places: dict[str, list[int]], strict: bool) -> None:
-    """Say what was out of the ordinary, and refuse to call it a success if asked."""
+def report(unusual: Counter[str], first_lines: dict[str, list[int]], strict: bool) -> None:
+    """Say which lines were unusual; raise a DataError about them if --strict asks for it."""
     from aiayn.generation.translator import STRICT
 
     def where(what: str, count: int) -> str:
-        numbers = ", ".join(f"{number:,}" for number in places.get(what, ()))
-        more = ", ..." if count > len(places.get(what, ())) else ""
+        numbers = ", ".join(f"{number:,}" for number in first_lines.get(what, ()))
+        more = ", ..." if count > len(first_lines.get(what, ())) else ""
         return f"{count:,} {what}" + (f" (line {numbers}{more})" if numbers else "")
 
-    found = [where(what, count) for what, count in special.items() if count]
+    found = [where(what, count) for what, count in unusual.items() if count]
     if found:
         console.say(f"unusual lines: {', '.join(found)}")
-    if strict and any(special[what] for what in STRICT):
-        refused = [where(what, special[what]) for what in STRICT if special[what]]
+    if strict and any(unusual[what] for what in STRICT):
+        refused = [where(what, unusual[what]) for what in STRICT if unusual[what]]
         raise DataError(
             f"--strict: {', '.join(refused)}", fix="look at these lines, or leave --strict out"
         )

@@ -50,7 +50,7 @@ def import_(options: ImportOptions) -> None:
     from aiayn.checkpoint import save_model
 
     output = options.output
-    require_writable(output)
+    require_writable(output)  # before the model is read and converted
     if output.exists() and not options.force:
         raise UsageError(
             f"{output} is there already", fix="choose another name with -o, or add --force"

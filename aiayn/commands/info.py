@@ -53,9 +53,11 @@ def info(options: InfoOptions) -> None:
         raise UsageError(
             "there is nothing to describe", fix="give a folder, a model file or --preset NAME"
         )
+    # Alone, so that standard output is a valid file for --config.
     if options.yaml:
         print_yaml(preset, paths)
         return
+    # Before any description: a run without metrics is an error, and `-` wants the figure alone.
     if svg is not None:
         curves = draw(paths)
         if str(svg) == "-":
@@ -103,6 +105,7 @@ def describe_preset(name: str, vocab_size: str) -> dict[str, Any]:
 def parse_sizes(text: str) -> tuple[int, int | None]:
     """Read `37000` or `16384,512`."""
     parts = text.split(",")
+    # Padding, end and unknown take three entries of every vocabulary.
     if len(parts) > 2 or not all(part.isdigit() and int(part) > 3 for part in parts):
         raise UsageError(
             f"--vocab-size is {text!r}", fix="write one number, or source and target: 16384,512"
@@ -117,6 +120,7 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
 
     if not path.exists():
         raise UsageError(f"{path} does not exist", fix="check the path")
+    # Opening an unfinished data folder says that it is one; as a run it would hold no model.
     if (path / MANIFEST_FILE).exists() or (path / UNFINISHED_FOLDER).exists():
         folder = DataFolder.open(path)
         if verify:

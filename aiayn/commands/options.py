@@ -1,4 +1,4 @@
-"""One statement an option: a command's options are the fields of a dataclass.
+"""Options are declared once: those of a command are the fields of a dataclass.
 
 A field holds the type, the flag and the default, and the string below it is the help; the
 command gets the whole object. Typer wants parameters of a function, so one is made.

@@ -98,7 +98,7 @@ class PreprocessOptions(Settings):
     sample_lines: Annotated[int, _vocabulary(metavar="N", min=2, show_default=SAMPLE_LINES)]
     """Lines to learn the vocabulary from, drawn at random, half from each side."""
     seed: Annotated[int, _vocabulary(metavar="N")]
-    """Seeds that draw."""
+    """Seeds the choice of these lines."""
 
     max_length: Annotated[int, _filter(metavar="N", min=0)]
     """Drop a pair with more subwords than this on a side, its end mark included; 0: never."""
@@ -125,7 +125,7 @@ class PreprocessOptions(Settings):
         return [*(self.valid or ()), *(self.test or ())]
 
     def settings(self) -> Settings:
-        """Return the settings alone, with the defaults that hang on the task or the units."""
+        """Return the settings alone, with the defaults that depend on the task or the units."""
         given = named_options(self.context)
         chosen = {each.name: getattr(self, each.name) for each in fields(Settings)}
         # The codec that `_reuse` loads is known by its fingerprint and not by its path.
@@ -141,7 +141,7 @@ class PreprocessOptions(Settings):
 
 
 class Command(TyperCommand):
-    """One file after --valid and --test is enough where it holds trees."""
+    """A command whose --valid and --test take one file, of trees, if the task is parsing."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Name the file of trees twice, since an option takes a fixed number of values."""
@@ -163,6 +163,7 @@ def preprocess(options: PreprocessOptions) -> None:
     from aiayn.data.preprocess import preprocess as make_folder
 
     settings = options.settings()
+    # Hours of work would be lost if the list turned out not to be writable at the end.
     if options.dropped:
         require_writable(options.dropped, reads=[*options.files, *options.held_out])
     if both := set(options.files) & set(options.held_out):

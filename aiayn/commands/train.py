@@ -94,12 +94,14 @@ def train(options: TrainOptions) -> None:
     """
     # Many options are settings of the section `train`, under the same name.
     given = {field.name: getattr(options, field.name, None) for field in fields(TrainConfig)}
+    # After the settings, so that `--steps 10` wins over `train.steps=20`.
     overrides = [f"train.{name}={value}" for name, value in given.items() if value is not None]
     config = resolve(options.preset, options.config, [*(options.settings or []), *overrides])
     seconds = parse_time(options.time_limit) if options.time_limit else None
     if options.dry_run:
         show_estimate(options, config)
         return
+    # The processes that --nproc starts run this same command line, with a rank.
     if options.nproc > 1 and "RANK" not in os.environ:
         from aiayn.data.folder import DataFolder
         from aiayn.device import choose_device
@@ -134,7 +136,7 @@ def resolve(preset: str, file: Path | None, assignments: list[str]) -> Config:
 
 
 def show_estimate(options: TrainOptions, config: Config) -> None:
-    """Print the estimates of a run; a device that is named need not be present."""
+    """Print the estimates of a run."""
     import torch
 
     from aiayn.data.folder import DataFolder
@@ -147,6 +149,7 @@ def show_estimate(options: TrainOptions, config: Config) -> None:
     if options.init_from is not None:
         check_init_from(open_model(options.init_from), data, config)
     processes = int(os.environ.get("WORLD_SIZE", options.nproc))
+    # Such a device need not be here: the plan may be made on a laptop for a GPU.
     elsewhere = device in ("cuda", "mps")
     where = torch.device(device) if elsewhere else choose_device(device)
     found = estimate(data, config, processes, where)
@@ -168,6 +171,7 @@ def run_training(
     from aiayn.run_folder import open_model
     from aiayn.training.loop import train
 
+    # A run of days must not die because the terminal that showed its progress is gone.
     console.ignore_broken_stderr()
     folder = DataFolder.open(data)
     if not folder.has("valid"):

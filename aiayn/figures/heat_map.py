@@ -26,7 +26,7 @@ def heat_map(
     width: int,
     color: bool,
 ) -> Iterator[Text]:
-    """Yield the lines of a map, in blocks of as many columns as the width has room for.
+    """Yield the lines of a map, in blocks of as many columns as fit the width.
 
     Weights are shown as colors, or else as characters of more and more ink.
     """
@@ -44,12 +44,12 @@ def heat_map(
             yield line
 
 
-def _blocks(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+def _blocks(widths: Sequence[int], space: int) -> Iterator[list[int]]:
     """Yield the numbers of columns that fit side by side, at least one at a time."""
     block: list[int] = []
     taken = 0
     for number, column in enumerate(widths):
-        if block and taken + 1 + column > room:
+        if block and taken + 1 + column > space:
             yield block
             block, taken = [], 0
         block.append(number)

@@ -8,7 +8,7 @@ Attribute = float | str | None
 
 
 class Drawing(NamedTuple):
-    """Elements drawn from the origin, and the room they take."""
+    """Elements drawn from the origin, and the space they take."""
 
     width: float
     height: float
