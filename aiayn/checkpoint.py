@@ -171,7 +171,6 @@ class SkipInit(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Run a function of torch, unless it fills a tensor."""
         kwargs = kwargs or {}
         # Descriptors, such as those of a tensor's attributes, have no such names.
         module, name = getattr(func, "__module__", ""), getattr(func, "__name__", "")

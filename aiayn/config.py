@@ -69,7 +69,6 @@ class ModelConfig:
     """A bias on the logits: not in the paper, but in models from elsewhere."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be built."""
         _check(self, ("layers", "d_model", "d_ff", "heads", "d_k", "d_v", "max_positions"), 1)
         _check(self, ("dropout", "attention_dropout", "relu_dropout"), 0, below=1)
         _check(self, ("attention_window", "norm_epsilon"), 0)
@@ -89,7 +88,6 @@ class BatchConfig:
     """Pairs are grouped by length times 1 +- jitter, so that groups differ between epochs."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be planned."""
         _check(self, ("tokens", "micro_tokens"), 1)
         _check(self, ("jitter",), 0, below=1)
 
@@ -112,7 +110,6 @@ class OptimConfig:
     """epsilon_ls: probability that the target spreads over all wrong classes."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be optimized."""
         _check(self, ("warmup",), 1)
         _check(self, ("factor", "epsilon"), 0)
         _check(self, ("beta1", "beta2", "smoothing"), 0, below=1)
@@ -147,7 +144,6 @@ class TrainConfig:
     """Write the metrics for TensorBoard too; needs `pip install aiayn[tensorboard]`."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
         _check(self, ("steps", "average", "log_every"), 1)
         _check(self, ("valid_every", "patience"), 0)
         _check(self, ("seed",), 0, below=SEED_LIMIT)
@@ -170,7 +166,6 @@ class DecodeConfig:
     line is cut between sentences or words and joined again."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be searched."""
         _check(self, ("beam",), 1)
         _check(self, ("longest",), 2)
         _check(self, ("extra_length",), 0)

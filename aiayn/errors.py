@@ -1,17 +1,6 @@
 """Errors that a user can act on: what was found, what was wanted, and how to fix it.
 
-AiaynError
-|-- UsageError        2  an option, a setting or a folder that does not fit
-|-- DataError         3  a file whose content does not fit
-|-- MemoryTooSmall    4  one sentence does not fit
-|-- Diverged          5  the loss or a gradient is not finite
-|-- OutsideBand       6  a score outside the band asked for
-|-- ProcessLost      69  another process of the run has died
-|-- Stopped          75  stopped by a signal or a time limit, everything saved
-|-- Interrupted     130  stopped by Ctrl-C, everything saved
-`-- ProcessKilled   137  a process of the run was killed
-
-Exit code 0 is done and 1 is a bug: anything that is not an AiaynError.
+The class decides on the exit code. 0 is done, and 1 is a bug: anything but an AiaynError.
 """
 
 import difflib
@@ -93,12 +82,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, known: Mapping[str, str]) -> str:
-    """Return how to fix a name: the nearest known one, or all of them.
-
-    Args:
-        name: What was written.
-        known: What may be written, and the name that it stands for.
-    """
+    """Return how to fix a name: the nearest of those known, by what it stands for, or all."""
     if near := nearest(name, known):
         return f"did you mean {known[near]}?"
     return f"known are {', '.join(dict.fromkeys(known.values()))}"

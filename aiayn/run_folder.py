@@ -171,8 +171,7 @@ class RunFolder:
         sessions = found.get("sessions", found.get("sittings", []))
         assert isinstance(sessions, list)
         origin = {"data": str(data.resolve()), "data_sha256": data_sha256}
-        content = {**origin, "sessions": [*sessions, now]}
-        write_json(self.path / "provenance.json", content)
+        write_json(self.path / "provenance.json", {**origin, "sessions": [*sessions, now]})
 
     def latest(self) -> ModelFile | None:
         """Return the checkpoint to resume from: last.pt, or previous.pt if that is damaged."""

@@ -26,6 +26,7 @@ EXAMPLES = (
     'aiayn attend run "The dog sees the cat." --kind encoder --layer 5 --svg figure.svg',
 )
 
+ALL = "all for --html and --json"
 # Of the weights in JSON: as many as float32 has.
 DIGITS = 6
 
@@ -46,14 +47,11 @@ class AttendOptions:
     """Its translation, or its parse."""
     kind: Annotated[
         list[str] | None,
-        _what(
-            metavar="encoder|decoder|cross|all", show_default="cross; all for --html and --json"
-        ),
+        _what(metavar="encoder|decoder|cross|all", show_default=f"cross; {ALL}"),
     ] = None
     """Attention within the source, within the target, or from target to source."""
     layer: Annotated[
-        list[str] | None,
-        _what(metavar="N[,M]|all", show_default="the last; all for --html and --json"),
+        list[str] | None, _what(metavar="N[,M]|all", show_default=f"the last; {ALL}")
     ] = None
     """Layers, counted from 1. The paper's figures show layer 5 of 6."""
     head: Annotated[

@@ -46,29 +46,22 @@ def average(options: AverageOptions) -> None:
     """Average checkpoints of a run into one model file (section 6.1 of the paper)."""
     from aiayn.checkpoint import save_model
     from aiayn.run_folder import CHECKPOINTS
-    from aiayn.training.average import (
-        average,
-        best_checkpoints,
-        last_checkpoints,
-        named_checkpoints,
-    )
+    from aiayn.training import average as averaging
 
     run, output, last, best, steps = astuple(options)
     if sum(chosen is not None for chosen in (last, best, steps)) > 1:
-        raise UsageError(
-            "--last, --best and --steps exclude one another", fix="give one of them"
-        )
+        raise UsageError("--last, --best and --steps exclude one another", fix="give one")
     # Not over what training itself reads again.
     kept = [run / "last.pt", run / "previous.pt", run / "best.pt"]
     kept += (run / CHECKPOINTS).glob("*.pt")
     require_writable(output, reads=kept, begins=MODEL_FILE)
     if steps is not None:
-        paths = named_checkpoints(run, parse_steps(steps))
+        paths = averaging.named_checkpoints(run, parse_steps(steps))
     elif best is not None:
-        paths = best_checkpoints(run, best)
+        paths = averaging.best_checkpoints(run, best)
     else:
-        paths = last_checkpoints(run, last or LAST)
-    averaged = average(paths)
+        paths = averaging.last_checkpoints(run, last or LAST)
+    averaged = averaging.average(paths)
     save_model(output, averaged)
     numbers = ", ".join(f"{step:,}" for step in averaged.history["averaged_steps"])
     console.say(f"averaged updates {numbers} into {output}")

@@ -272,11 +272,10 @@ def report(unusual: Counter[str], first_lines: dict[str, list[int]], strict: boo
         more = ", ..." if count > len(first_lines.get(what, ())) else ""
         return f"{count:,} {what}" + (f" (line {numbers}{more})" if numbers else "")
 
-    found = [where(what, count) for what, count in unusual.items() if count]
-    if found:
+    if found := [where(what, count) for what, count in unusual.items() if count]:
         console.say(f"unusual lines: {', '.join(found)}")
-    if strict and any(unusual[what] for what in STRICT):
-        refused = [where(what, unusual[what]) for what in STRICT if unusual[what]]
+    refused = [where(what, unusual[what]) for what in STRICT if unusual[what]]
+    if strict and refused:
         raise DataError(
             f"--strict: {', '.join(refused)}", fix="look at these lines, or leave --strict out"
         )

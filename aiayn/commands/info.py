@@ -16,10 +16,7 @@ from aiayn.errors import UsageError
 from aiayn.presets import PRESETS
 from aiayn.presets import preset as find_preset
 
-EXAMPLES = (
-    "aiayn info --preset table3-B1 --vocab-size 37000 --json",
-    "aiayn info run data",
-)
+EXAMPLES = ("aiayn info --preset table3-B1 --vocab-size 37000 --json", "aiayn info run data")
 
 _preset = partial(typer.Option, rich_help_panel="A preset of the paper")
 
@@ -80,9 +77,7 @@ def info(options: InfoOptions) -> None:
 def print_yaml(preset: str | None, paths: list[Path]) -> None:
     """Print the settings of a preset, or of a run or model, as a file for --config."""
     if (preset is None) == (len(paths) != 1):
-        raise UsageError(
-            "--yaml is for one preset, run or model", fix="aiayn info --preset base --yaml"
-        )
+        raise UsageError("--yaml is for one preset, run or model", fix="name one of them")
     if preset is not None:
         config = find_preset(preset)
     else:
@@ -185,8 +180,6 @@ def flatten(group: dict[str, Any], before: str = "") -> list[tuple[str, object]]
     """Return nested values as rows `section.key`, value."""
     rows: list[tuple[str, object]] = []
     for key, value in group.items():
-        if isinstance(value, dict):
-            rows += flatten(value, f"{before}{key}.")
-        else:
-            rows.append((f"{before}{key}", value))
+        name = f"{before}{key}"
+        rows += flatten(value, f"{name}.") if isinstance(value, dict) else [(name, value)]
     return rows

@@ -196,13 +196,10 @@ def _inputs(files: Sequence[Path], task: Task) -> "list[Input]":
     """Return what the files on the command line stand for."""
     from aiayn.data.inputs import ParallelText, TabbedText, Treebank
 
-    match task:
-        case "parsing":
-            return [Treebank(path) for path in files]
-        case "translation":
-            pass
-        case _:
-            assert_never(task)
+    if task == "parsing":
+        return [Treebank(path) for path in files]
+    if task != "translation":
+        assert_never(task)
     inputs: list[Input] = []
     waiting = iter(files)
     for path in waiting:

@@ -109,12 +109,8 @@ def score(options: ScoreOptions) -> None:
 def refuse_combinations(given: ScoreOptions) -> None:
     """Raise a UsageError for options that belong to different kinds of scoring."""
     text: dict[str, object] = {"-t": given.test_set, "-l": given.languages, "-m": given.metrics}
-    text |= {
-        "--ci": given.ci,
-        "--vs": given.vs,
-        "--by-length": given.by_length,
-        "--paper": given.paper,
-    }
+    text |= {"--ci": given.ci, "--vs": given.vs, "--by-length": given.by_length}
+    text |= {"--paper": given.paper}
     paper = {"--compound": given.compound is not None, "--pretokenized": given.pretokenized}
     parameters = {"--evalb-params": given.evalb_params}
     if given.model is not None:
@@ -133,9 +129,7 @@ def refuse_combinations(given: ScoreOptions) -> None:
         _refuse("-t does not go with", {"REF": given.references})
 
 
-def _refuse(
-    reason: str, options: Mapping[str, object], *, fix: str = "leave one of them out"
-) -> None:
+def _refuse(reason: str, options: Mapping[str, object], *, fix: str = "leave one out") -> None:
     """Raise a UsageError that names the first of the options that was given."""
     for name, value in options.items():
         if value:
@@ -212,10 +206,8 @@ def score_parses(options: ScoreOptions, gold: Path) -> Score:
     report = score_trees(wanted, tested, parameters)
     # Plain text in place of trees would score 0.00 without an error.
     if not any(sentence.length for sentence in report.sentences):
-        raise DataError(
-            f"{names[1]} has no tree: none of its lines is one",
-            fix="give --trees a file of bracketed trees: (TOP (S (NP (DT The) ...",
-        )
+        fix = "give --trees a file of bracketed trees: (TOP (S (NP (DT The) ..."
+        raise DataError(f"{names[1]} has no tree: none of its lines is one", fix=fix)
     for message in report.messages():
         console.say(message)
     _warn(check_trees(tested + wanted, report.broken))

@@ -136,7 +136,7 @@ def resolve(preset: str, file: Path | None, assignments: list[str]) -> Config:
 
 
 def show_estimate(options: TrainOptions, config: Config) -> None:
-    """Print the estimates of a run."""
+    """Print the estimates of a run; its device need not be here: a laptop may plan for a GPU."""
     import torch
 
     from aiayn.data.folder import DataFolder
@@ -149,7 +149,6 @@ def show_estimate(options: TrainOptions, config: Config) -> None:
     if options.init_from is not None:
         check_init_from(open_model(options.init_from), data, config)
     processes = int(os.environ.get("WORLD_SIZE", options.nproc))
-    # Such a device need not be here: the plan may be made on a laptop for a GPU.
     elsewhere = device in ("cuda", "mps")
     where = torch.device(device) if elsewhere else choose_device(device)
     found = estimate(data, config, processes, where)

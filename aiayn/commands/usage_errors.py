@@ -8,8 +8,7 @@ from aiayn.errors import UsageError, did_you_mean
 
 def explain_usage(problem: click.UsageError) -> UsageError:
     """Return our error for one of click's: what was found, what is wanted, how to fix it."""
-    usage = problem.ctx.get_usage() if problem.ctx else ""
-    line = " ".join(usage.removeprefix("Usage: ").split())
+    line = " ".join(problem.ctx.get_usage().split()[1:]) if problem.ctx else "in --help"
     match problem:
         case click.MissingParameter(param=click.Option() as option, ctx=click.Context() as ctx):
             add = f"add {_name(option)} {option.make_metavar(ctx)}"
@@ -23,8 +22,8 @@ def explain_usage(problem: click.UsageError) -> UsageError:
             flags = [flag for one in options for flag in (*one.opts, *one.secondary_opts)]
             # Without the dashes, which make any two options look alike.
             known = {flag.lstrip("-"): flag for flag in flags if flag.startswith("--")}
-            fix = did_you_mean(name.lstrip("-"), known)
-            return UsageError(f"there is no option {name}", fix=fix)
+            near = did_you_mean(name.lstrip("-"), known)
+            return UsageError(f"there is no option {name}", fix=near)
         case click.BadOptionUsage(option_name=name):
             if "does not take" in problem.message:
                 return UsageError(f"{name} takes no value", fix=f"write {name} alone")
@@ -33,16 +32,13 @@ def explain_usage(problem: click.UsageError) -> UsageError:
         case _:
             # Click has no class for a word too many, and names it in parentheses.
             words = problem.message.partition("(")[2].rstrip(")") or problem.message
-            return UsageError(
-                f"the command line has too many words: {words}",
-                fix=f"put quotes around a value with spaces; the command is {line}",
-            )
+            fix = f"put quotes around a value with spaces; the command is {line}"
+            return UsageError(f"the command line has too many words: {words}", fix=fix)
 
 
 def _name(parameter: click.Parameter) -> str:
-    if isinstance(parameter, click.Argument):
-        return parameter.human_readable_name
-    return max(parameter.opts, key=len)
+    named = isinstance(parameter, click.Option)
+    return max(parameter.opts, key=len) if named else parameter.human_readable_name
 
 
 def _wrong_value(message: str, parameter: click.Parameter) -> UsageError:
@@ -51,14 +47,12 @@ def _wrong_value(message: str, parameter: click.Parameter) -> UsageError:
     found = message.partition(" is not ")[0]
     if isinstance(kind, click.Choice):
         choices = [str(getattr(choice, "value", choice)) for choice in kind.choices]
-        return UsageError(
-            f"{name} is {found}, and one of {', '.join(choices)} is wanted",
-            fix=did_you_mean(found.strip("'"), dict(zip(choices, choices, strict=True))),
-        )
-    wanted = {IntParamType: "a whole number", FloatParamType: "a number"}
-    what = next((words for one, words in wanted.items() if isinstance(kind, one)), kind.name)
+        fix = did_you_mean(found.strip("'"), {choice: choice for choice in choices})
+        wanted = f"one of {', '.join(choices)}"
+        return UsageError(f"{name} is {found}, and {wanted} is wanted", fix=fix)
+    numbers = {IntParamType: "a whole number", FloatParamType: "a number"}
+    what = next((words for one, words in numbers.items() if isinstance(kind, one)), kind.name)
     if isinstance(kind, click.IntRange | click.FloatRange):
-        least = "" if kind.min is None else f"at least {kind.min}"
-        most = "" if kind.max is None else f"at most {kind.max}"
-        what += f" of {' and '.join(filter(None, (least, most)))}"
+        ends = {"at least": kind.min, "at most": kind.max}
+        what += " of " + " and ".join(f"{k} {v}" for k, v in ends.items() if v is not None)
     return UsageError(f"{name} is {found}, and {what} is wanted", fix=f"give {name} {what}")

@@ -107,24 +107,21 @@ def build_metrics(
 def _metric(name: MetricName, references: Sequence[Sequence[str]], languages: str) -> Metric:
     match name:
         case MetricName.BLEU:
-            return _bleu(references, languages.rpartition("-")[2])
+            target = languages.rpartition("-")[2]
+            try:
+                # `force` silences a warning about tokenized text: the caller has a better one.
+                return BLEU(trg_lang=target, force=True, references=references)
+            except RuntimeError as problem:
+                raise UsageError(
+                    f"sacreBLEU has no tokenizer for {target} here: {problem}",
+                    fix=f"install one with: pip install 'sacrebleu[{target}]'",
+                ) from None
         case MetricName.CHRF:
             return CHRF(references=references)
         case MetricName.TER:
             return TER(references=references)
         case _:
             assert_never(name)
-
-
-def _bleu(references: Sequence[Sequence[str]], target: str) -> BLEU:
-    try:
-        # `force` silences a warning about tokenized text: the caller has a better one.
-        return BLEU(trg_lang=target, force=True, references=references)
-    except RuntimeError as problem:
-        raise UsageError(
-            f"sacreBLEU has no tokenizer for {target} here: {problem}",
-            fix=f"install one with: pip install 'sacrebleu[{target}]'",
-        ) from None
 
 
 def complete_signature(signature: Signature, test_set: str, languages: str) -> str:

@@ -36,14 +36,6 @@ def compare_text(
             # sacreBLEU counts the resamples that differ by more than the systems do, and for
             # a system against itself finds none: p would be as small as it can be.
             p_value = 1.0
-        compared.append(
-            replace(
-                score,
-                signature=signature,
-                mean=mean,
-                margin=margin,
-                other=other,
-                p_value=p_value,
-            )
-        )
+        score = replace(score, mean=mean, margin=margin, other=other, p_value=p_value)
+        compared.append(replace(score, signature=signature))
     return compared

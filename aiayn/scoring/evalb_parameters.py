@@ -3,11 +3,10 @@
 A file has a keyword and its value on each line, and comments after `#`.
 """
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from aiayn.errors import DataError
+from aiayn.errors import DataError, did_you_mean
 
 Pairs = frozenset[tuple[str, str]]
 
@@ -101,11 +100,8 @@ def read_parameters(lines: Iterable[str], name: str) -> EvalbParameters:
 
 def _wrong_line(place: str, keyword: str, values: list[str]) -> DataError:
     if keyword not in TAKES:
-        near = difflib.get_close_matches(keyword, TAKES, n=1)
-        return DataError(
-            f"{place}: {keyword} is not a parameter of EVALB",
-            fix=f"did you mean {near[0]}?" if near else f"take the line out of {place}",
-        )
+        fix = did_you_mean(keyword, {name: name for name in TAKES})
+        return DataError(f"{place}: {keyword} is not a parameter of EVALB", fix=fix)
     found = " ".join(values) or "nothing"
     return DataError(
         f"{place}: {keyword} takes {TAKES[keyword]}, and it has {found}",

@@ -12,6 +12,7 @@ def score_perplexity(log_p: Sequence[Sequence[float]], targets: Sequence[str]) -
     subwords = sum(len(sentence) for sentence in log_p)
     # The end of a sentence counts as a word, as it does among the subwords.
     words = sum(len(target.split()) + 1 for target in targets)
+    counts = {"perplexity": ("subword", subwords), "word-perplexity": ("word", words)}
     return [
         Score(
             name=name,
@@ -20,8 +21,5 @@ def score_perplexity(log_p: Sequence[Sequence[float]], targets: Sequence[str]) -
             signature=f"unit:{unit}|ends:counted",
             detail=f"log P {total:.2f} over {count:,} {unit}s",
         )
-        for name, unit, count in (
-            ("perplexity", "subword", subwords),
-            ("word-perplexity", "word", words),
-        )
+        for name, (unit, count) in counts.items()
     ]
