@@ -5,13 +5,14 @@ from the zero vector, and no search can choose what is not in the vocabulary.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import ctranslate2
 import torch
 from torch import Tensor, nn
 
 from aiayn.checkpoint import ModelFile
+from aiayn.config import Activation
 from aiayn.data.atomic import write_bytes
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
@@ -49,8 +50,7 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     """Return the model as a specification of CTranslate2."""
     c = model.config
     sizes = {"num_layers": c.layers, "num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
-    activation = ctranslate2.specs.Activation[c.activation.upper()]
-    kind = {"pre_norm": False, "activation": activation}
+    kind = {"pre_norm": False, "activation": _activation(c.activation)}
     encoder = ctranslate2.specs.TransformerEncoderSpec(**sizes, **kind)
     decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind)
     _set_input(encoder, encoder.embeddings[0], model.source_embedding, model.source_positions)
@@ -72,6 +72,16 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     whole.config.add_source_eos = True
     whole.config.layer_norm_epsilon = c.norm_epsilon
     return whole
+
+
+def _activation(activation: Activation) -> Any:
+    match activation:
+        case "relu":
+            return ctranslate2.specs.Activation.RELU
+        case "swish":
+            return ctranslate2.specs.Activation.SWISH
+        case _:
+            assert_never(activation)
 
 
 def _tokens(vocabulary: Vocabulary) -> list[str]:

@@ -7,7 +7,7 @@ import json
 import math
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 from safetensors import SafetensorError
@@ -34,16 +34,17 @@ WANTED = {
 }
 # Settings that encoder and decoder share in our models.
 ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
-# Our activation for each name of theirs.
-ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu": "swish"}
+# Our activation for each name of theirs; silu is another name of swish.
+ACTIVATIONS: dict[str, Activation] = {
+    **{marian.their_activation(ours): ours for ours in get_args(Activation)},
+    "silu": "swish",
+}
 SOURCE, TARGET, OUTPUT = (
     marian.NAMES[f"{name}.weight"]
     for name in ("source_embedding", "target_embedding", "output")
 )
 # The pieces of our first three ids, and the defaults of MarianTokenizer.
 MARKS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-
-
 COPY_AGAIN = "copy the file again"
 
 

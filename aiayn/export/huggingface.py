@@ -112,7 +112,7 @@ def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
         "model_type": "marian",
         "d_model": c.d_model,
         **{f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()},
-        "activation_function": c.activation,
+        "activation_function": marian.their_activation(c.activation),
         "dropout": c.dropout,
         "attention_dropout": c.attention_dropout,
         "activation_dropout": c.relu_dropout,
