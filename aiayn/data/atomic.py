@@ -97,7 +97,7 @@ def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     if path.is_dir() and any(path.iterdir()) and not replace:
         raise UsageError(f"{path} is not empty", fix="choose another folder with -o")
     temporary = path.with_name(path.name + TEMPORARY)
-    shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(temporary, ignore_errors=True)  # left by a killed run
     temporary.mkdir()
     try:
         yield temporary

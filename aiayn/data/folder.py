@@ -167,5 +167,4 @@ def _describe(split: Split) -> dict[str, Any]:
 
 def tokens_per_word(side: SideCounts, counts: Counts) -> float:
     """Return the subwords of an average word; the EOS of each sentence is not counted."""
-    # Every kept sentence has one EOS.
     return round((side.tokens - counts.kept) / max(1, side.words), 4)

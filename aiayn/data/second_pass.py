@@ -56,7 +56,7 @@ def encode_split(
     with console.progress(f"encoding {split}", total=total, unit="pairs") as step:
         step(sum(record.counts.read for record in records))
         results = map_in_order(encoder, blocks, workers=workers)
-        # A shard begins only if there is a block for it, and takes more of the same stream.
+        # A shard begins with this block and takes the next ones from the same iterator.
         for first in results:
             name = f"train-{len(records):05}" if split == "train" else split
             rest = chain([first], results)

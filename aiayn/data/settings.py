@@ -45,7 +45,7 @@ class Preparation:
 
     @cached_property
     def _moses(self) -> tuple[Any, Any]:
-        # A third of a second to import, so only those who pretokenize wait for it.
+        # Imported only where it is used: this takes a third of a second.
         moses = import_module("sacremoses")
         return moses.MosesTokenizer(self.language), moses.MosesDetokenizer(self.language)
 

@@ -21,7 +21,6 @@ from aiayn.errors import DataError
 Ids = NDArray[np.integer]
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
-# How to fix a data folder that is damaged.
 REPAIR = "copy the folder again, or make it again with aiayn preprocess --force"
 
 
@@ -104,7 +103,7 @@ class Corpus:
 
     def _lengths(self, side: int) -> NDArray[np.int32]:
         lengths = np.empty(len(self), dtype=np.int32)
-        # Starts has one entry more: the number of all pairs.
+        # Not strict: _starts has one more entry, the total number of pairs.
         for start, offsets in zip(self._starts, self._offsets, strict=False):
             ends, begins = offsets[side + 1 :: 2], offsets[side:-1:2]
             lengths[start : start + len(ends)] = ends - begins

@@ -36,7 +36,7 @@ PUNCTUATION = {
     **{mark: mark for mark in (",", "``", "''")},
 }
 
-# ASCII: a no-break space is part of a word.
+# re.ASCII: a no-break space is part of a word.
 ATOM = re.compile(r"[^()\s]+", re.ASCII)
 TOKEN = re.compile(rf"[()]|{ATOM.pattern}", re.ASCII)
 COMMENT = re.compile(r"\s*[*;%#<]")
@@ -116,7 +116,7 @@ def read_trees(path: Path) -> Iterator[Tree]:
             start = start if depth else number
             depth += (token == "(") - (token == ")")
             tokens.append(token)
-            # Below 0, a bracket closes nothing: what there is goes to the error.
+            # Below 0, a bracket closes nothing, and _assemble raises the error.
             if depth <= 0:
                 yield _assemble(tokens, f"{path}, line {start}")
                 tokens = []

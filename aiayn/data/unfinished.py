@@ -24,8 +24,8 @@ DUPLICATES_FILE = f"{UNFINISHED_FOLDER}/duplicates"
 DROPPED_FILE = f"{UNFINISHED_FOLDER}/{{}}.tsv"
 # Where standard input is kept during a run.
 SPOOL = "stdin.partial"
-# The manifest first: a folder that is only half deleted must not pass for a finished one.
-# What preprocess writes into a data folder.
+# What preprocess writes into a data folder. It is deleted in this order, the manifest first: a
+# folder that is only half deleted must not pass for a finished one.
 OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
 
 

@@ -25,7 +25,7 @@ BYTES = range(3, 259)
 SPACE = "\u2581"
 # A line with this character is one that SentencePiece does not learn from.
 RESERVED = "\u2585"
-# Private use: these three characters are written as ESCAPE and a digit for SentencePiece.
+# For private use: SentencePiece gets these three characters as ESCAPE and a digit.
 ESCAPE = "\ue581"
 _CHARACTERS = (ESCAPE, SPACE, RESERVED)
 _PLAIN = re.compile(f"[{''.join(_CHARACTERS)}]")
@@ -33,7 +33,7 @@ _ESCAPED = re.compile(f"{ESCAPE}[012]")
 
 # Share of the sample's characters that get an id of their own; the others become bytes.
 COVERAGE = 0.9999
-# SentencePiece learns different numbers with different thread counts, so it is fixed.
+# Fixed, because what SentencePiece learns depends on the number of threads.
 THREADS = 16
 # Longer lines, in bytes, are not learned from.
 LONGEST_LINE = 1 << 16
@@ -68,7 +68,7 @@ class Vocabulary:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of texts, each ending in EOS."""
         if self.kind == "word":
-            # By name: SentencePiece itself would merge unknown neighbors into one.
+            # Looked up here: SentencePiece would merge neighboring unknown words into one.
             words = (_escape(text).split() for text in texts)
             return [[*(self._word_ids.get(word, UNK) for word in w), EOS] for w in words]
         texts = _escape_all(texts)

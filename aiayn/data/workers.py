@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from aiayn.errors import Stopped
 from aiayn.signals import leave_signals_to_parent
 
-# Items a process that wait or are in progress; they bound the memory.
+# Items per process, waiting or in progress; this bounds the memory.
 AHEAD = 4
 
 Item = TypeVar("Item")

@@ -93,7 +93,7 @@ def _set_input(
 ) -> None:
     table.weight = embedding.weight.detach()[PAD + 1 :]
     spec.scale_embeddings = embedding.scale
-    # As a table, whichever kind of positions it is.
+    # CTranslate2 takes a table, of sinusoids as of learned positions.
     spec.position_encodings.encodings = positions(0, positions.limit or POSITIONS).detach()
 
 
@@ -127,7 +127,7 @@ def _set_attention(
             linear_spec.bias = torch.cat(biases)
     _set_linear(spec.linear[-1], own.w_o)
     spec.linear[-1].weight = _widen(own.w_o.weight.T, own.heads, width).T.contiguous()
-    # By our d_k, not by the width with zeros.
+    # By the model's d_k, not by the width with zeros.
     spec.queries_scale = d_k**-0.5
     _set_norm(spec.layer_norm, add)
 
@@ -195,7 +195,7 @@ def _readme(file: ModelFile, *, int8: bool) -> str:
     names = ("shared", "shared") if codec.source is codec.target else ("source", "target")
     load = "SentencePieceProcessor(model_file='vocab/{}.model')"
     to_tokens, to_text = "source.encode(text, out_type=str)", "target.decode(tokens)"
-    # SentencePiece itself would merge unknown words that are neighbors.
+    # SentencePiece itself would merge neighboring unknown words.
     if codec.source.kind == "word":
         to_tokens = f"['{SPACE}' + word for word in text.split()]"
     if codec.target.kind == "word":

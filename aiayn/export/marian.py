@@ -40,7 +40,7 @@ IN_LAYERS = {
     "feed_forward.w_1.": "fc1.",
     "feed_forward.w_2.": "fc2.",
 }
-# What add_1.norm, add_2.norm, add_3.norm of a layer are in theirs.
+# Their names for add_1.norm, add_2.norm, add_3.norm of a layer.
 NORMS = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),

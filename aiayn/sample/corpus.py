@@ -22,11 +22,11 @@ from aiayn.sample.grammar import Grammar
 PARTS = ("train", "valid", "test")
 LANGUAGES = ("en", "de")
 CHUNK_SENTENCES = 1024
-# One sentence in so many is for validation, and one for test.
+# Of this many sentences, one is for validation and one for test.
 HELD_OUT_SHARE = 32
 PART_OF_REMAINDER = {0: "valid", 1: "test"}
 DEFAULT_HELD_OUT = 1000
-# Sentences that take longer to make than a process takes to start.
+# Making this many sentences takes longer than starting a process.
 WORTH_A_PROCESS = 100_000
 
 Pair = tuple[str, str]
@@ -40,7 +40,7 @@ def part_of(english: str) -> str:
 def make_chunk(seed: int, number: int) -> dict[str, list[Pair]]:
     """Return the sentences of one chunk by the part that they belong to."""
     digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
-    # Of all that random offers, random() alone is promised to stay the same in every version.
+    # Python promises the same numbers in every version for random() only.
     grammar = Grammar(random.Random(int.from_bytes(digest, "big")).random)
     parts: dict[str, list[Pair]] = {part: [] for part in PARTS}
     for _ in range(CHUNK_SENTENCES):
@@ -112,7 +112,7 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
     workers = min(workers, 1 + candidates // WORTH_A_PROCESS)
     left, seen = dict(wanted), set[str]()
     with ExitStack() as stack:
-        # A stack is left from its top: train.en gets its name first, test.de last.
+        # ExitStack closes in reverse order: train.en gets its name first, test.de last.
         files = [stack.enter_context(write_whole(path)) for path in reversed(paths)][::-1]
         chunks = stack.enter_context(closing(_chunks(seed, workers)))
         advance = stack.enter_context(
