@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from aiayn.data.atomic import file_sha256, write_whole
 from aiayn.errors import DataError
 
-# Token ids as they are on disk: uint16 or uint32.
+# Token ids; on disk, uint16 or uint32.
 Ids = NDArray[np.integer]
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
@@ -77,7 +77,7 @@ class ShardWriter:
 
 @contextmanager
 def write_shard(folder: Path, name: str) -> Iterator[ShardWriter]:
-    """Open a shard for writing; it is on disk, complete, when the block has ended well."""
+    """Open a shard for writing; it is complete on disk when the block ends without an error."""
     base = folder / name
     # The index opens first and so appears last: where it is, the ids are complete.
     with (
