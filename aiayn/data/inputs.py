@@ -71,8 +71,7 @@ class ParallelText(Input):
                 raise DataError(
                     f"{self.files[0]} has {n:,} lines and {self.files[1]} has {m:,}, and each"
                     " line needs its translation on the same line",
-                    fix="check that the two files belong together and that neither was cut"
-                    " short",
+                    fix="check that the two files belong together and neither is truncated",
                 )
             lines += counts[0]
             yield source, target, target

@@ -171,9 +171,7 @@ def _spooled(inputs: Inputs, output: Path) -> Iterator[Inputs]:
         with path.open("wb") as file, open_bytes(STDIN) as stream:
             shutil.copyfileobj(stream, file)
         kept = TabbedText(path, name="standard input")
-        yield {
-            name: [kept if i in streams else i for i in each] for name, each in inputs.items()
-        }
+        yield {k: [kept if i in streams else i for i in each] for k, each in inputs.items()}
     finally:
         path.unlink(missing_ok=True)
 

@@ -125,7 +125,8 @@ class Settings:
             )
         if not math.isfinite(self.max_ratio):
             raise UsageError(
-                f"--max-ratio {self.max_ratio} is no ratio", fix="pass 1.5, or 0 for no limit"
+                f"--max-ratio {self.max_ratio} is not a ratio",
+                fix="pass 1.5, or 0 for no limit",
             )
         if self.task == "parsing" and self.pretokenize != "none":
             raise UsageError(

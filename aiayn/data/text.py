@@ -30,9 +30,7 @@ def open_bytes(path: Path) -> IO[bytes]:
         # Not sys.stdin itself: Python aborts at exit if a thread is still reading it.
         return open(sys.stdin.fileno(), "rb", closefd=False)
     if path.is_dir():
-        raise UsageError(
-            f"{path} is a directory, and a file is wanted", fix="name a file in it"
-        )
+        raise UsageError(f"{path} is a directory, not a file", fix="name a file in it")
     try:
         file: IO[bytes] = PACKED.get(path.suffix, Path.open)(path, "rb")
         return file
@@ -43,7 +41,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def stdin_is_terminal() -> bool:
-    """Whether standard input is a terminal, so that somebody has to type."""
+    """Whether standard input is a terminal, where a person types."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 

@@ -141,9 +141,7 @@ def _assemble(tokens: Iterable[str], where: str) -> Tree:
         elif token == ")":
             closed = path.pop()
             if not path:
-                raise _malformed(
-                    where, "a bracket closes that this tree or the last did not open"
-                )
+                raise _malformed(where, 'a ")" that this tree or the last did not open')
             path[-1].children.append(_closed(closed, where))
         elif before == "(":
             path[-1].label = token
@@ -271,9 +269,7 @@ def delinearize(
         _close_innermost(path, repairs)
     repairs[WRONG_LEAVES] += abs(len(words) - leaves)
     # A comma is its own tag, and scorers that leave punctuation out go by the tag.
-    missing = [
-        Tree(word if word in tags else UNKNOWN_TAG, word=word) for word in words[leaves:]
-    ]
+    missing = [Tree(w if w in tags else UNKNOWN_TAG, word=w) for w in words[leaves:]]
     return Tree(TOP, _join(path[0].children, missing)), +repairs
 
 
@@ -292,7 +288,7 @@ def _close(label: str, path: list[_Bracket], repairs: Counter[str]) -> None:
     if len(path) == 1:
         repairs[UNBALANCED] += 1
         top = path[0]
-        # A model that repeats itself closes its root many times; that is no new constituent.
+        # A model that repeats itself closes its root many times; that is not a new constituent.
         if top.children and [child.label for child in top.children] != [label]:
             top.children = [Tree(label, tuple(top.children))]
         return

@@ -50,7 +50,7 @@ class Job:
             ]
         if found:
             raise UsageError(
-                f"{output} was made otherwise: {'; '.join(found)}",
+                f"{output} was made with other settings or text: {'; '.join(found)}",
                 fix="name another folder, or add --force to replace what this one holds",
             )
 
@@ -112,6 +112,4 @@ def refuse_foreign(output: Path) -> None:
         raise UsageError(f"{output} is a file, and a folder is wanted", fix="name another")
     names = {each.name for each in output.iterdir()} - {SPOOL}
     if names and not names & {MANIFEST_FILE, UNFINISHED_FOLDER}:
-        raise UsageError(
-            f"{output} holds other things, and no data of aiayn", fix="name an empty folder"
-        )
+        raise UsageError(f"{output} holds other files, and no data", fix="name an empty folder")

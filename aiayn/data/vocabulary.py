@@ -81,7 +81,7 @@ class Vocabulary:
         return {piece.removeprefix(SPACE): i for i, piece in enumerate(pieces, UNK + 1)}
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids on one line; padding and ends are left out."""
+        """Return the text of ids on one line; padding and EOS are left out."""
         inner = [int(i) for i in ids if i not in (PAD, EOS)]
         if self.kind == "word":
             return _unescape(" ".join(x.removeprefix(SPACE) for x in self.pieces(inner)))
@@ -163,7 +163,7 @@ class MarianVocabulary(Vocabulary):
         return [language[0], *pieces] if language else pieces
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids on one line; padding, ends and the unknown are left out."""
+        """Return the text of ids on one line; padding, EOS and the unknown are left out."""
         pieces = self.pieces(i for i in ids if i not in (PAD, EOS, UNK))
         text: str = self._processor.decode_pieces(pieces)
         return text.replace(SPACE, " ").replace("\n", " ").strip()
@@ -174,7 +174,7 @@ class MarianVocabulary(Vocabulary):
 
 
 def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
-    """Say in our words why SentencePiece gave up."""
+    """Return the error to raise where SentencePiece cannot learn."""
     if "sentences_.empty()" in problem:
         return DataError(
             "no line of the sample can be learned from: all are empty or longer than"
@@ -185,7 +185,7 @@ def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
     least = int(smallest[1]) if smallest else BYTES.stop + 1
     return UsageError(
         f"{size:,} {kind} units were asked for, and this text needs at least {least:,}:"
-        " 3 marks, 256 bytes and its characters",
+        " 3 special tokens, 256 bytes and its characters",
         fix=f"pass --vocab-size {least} or more",
     )
 

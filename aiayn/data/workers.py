@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -76,7 +76,7 @@ class Workers:
 
 def map_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Yield function(item) for each item, in order; one worker is this process itself."""
     if workers == 1:
         yield from map(function, items)

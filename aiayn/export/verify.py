@@ -25,7 +25,7 @@ class ExportedModel(Protocol):
         """Return the greedy translations of lines, each of as many tokens as its limit."""
 
     def log_p(self, lines: list[str], targets: list[list[int]]) -> list[list[float]]:
-        """Return the log-probability of each token of given translations, and of their end."""
+        """Return the log-probability of each token of given translations, and of their EOS."""
 
 
 @dataclass(frozen=True)

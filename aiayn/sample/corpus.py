@@ -7,7 +7,7 @@ any number of processes makes the same. A checksum of its English gives each sen
 import hashlib
 import random
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import count, islice
@@ -65,7 +65,7 @@ def write_sample(
     workers: int = 1,
     force: bool = False,
 ) -> None:
-    """Write train, valid and test in English and German: six files, all whole or none.
+    """Write train, valid and test in English and German: six files, all or none.
 
     More `pairs` begin with the same ones. Another `seed` is another corpus, but each sentence
     stays in its part. Of `valid` and `test`, 1,000 are made if not given, but not more than
@@ -114,10 +114,10 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
     with ExitStack() as stack:
         # ExitStack closes in reverse order: train.en gets its name first, test.de last.
         files = [stack.enter_context(write_whole(path)) for path in reversed(paths)][::-1]
-        chunks = stack.enter_context(closing(_chunks(seed, workers)))
-        advance = stack.enter_context(
-            console.progress("sample", total=wanted["train"], unit="pairs")
-        )
+        chunks = map_in_order(partial(make_chunk, seed), count(), workers=workers)
+        stack.enter_context(closing(chunks))
+        progress = console.progress("sample", total=wanted["train"], unit="pairs")
+        advance = stack.enter_context(progress)
         while any(left.values()):
             chunk = next(chunks)
             for number, part in enumerate(PARTS):
@@ -129,10 +129,6 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
                     files[2 * number + side].write(text.encode())
                 if part == "train":
                     advance(len(taken))
-
-
-def _chunks(seed: int, workers: int) -> Generator[dict[str, list[Pair]], None, None]:
-    yield from map_in_order(partial(make_chunk, seed), count(), workers=workers)
 
 
 def _unseen(pairs: list[Pair], seen: set[str]) -> Iterator[Pair]:

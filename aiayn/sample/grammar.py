@@ -1,4 +1,4 @@
-"""Noun phrases, clauses and whole sentences, drawn at random and put in words twice.
+"""Noun phrases, clauses and whole sentences, drawn at random and written in both languages.
 
 A pattern of lexicon.yaml holds both languages side by side. Its English draws what stands in
 braces, `{1 clause past}`; its German names it again, with the form it takes: `{1 final}`.
@@ -124,11 +124,8 @@ class Clause(NamedTuple):
         """Return the finite verb, what ends a main clause, and what ends a subordinate one."""
         verb, tense, person = self.verb.de, self.tense, self.subject.person
         # German asks about past events in the perfect, about past states in the past tense.
-        if (
-            self.kind == "question"
-            and tense.name == "past"
-            and self.verb.group in MIXES["events"]
-        ):
+        is_event = self.verb.group in MIXES["events"]
+        if is_event and self.kind == "question" and tense.name == "past":
             tense = lexicon.TENSES["perfect"]
         if not tense.auxiliary_de:
             finite = verb.finite(tense.form_de == "past", person)
