@@ -275,6 +275,7 @@ def delinearize(
 
 def _tag(word: str, symbol: str) -> str:
     """Return the tag of a word: the symbol, unless only one of the two is punctuation."""
+    # Differs from the paper: EVALB drops a sentence with a punctuation tag on a word.
     if symbol not in PUNCTUATION.values():
         return PUNCTUATION.get(word, symbol)
     return UNKNOWN_TAG if any(character.isalnum() for character in word) else symbol

@@ -101,6 +101,7 @@ class Vocabulary:
             # SentencePiece splits words at spaces only, and we split at any white space.
             lines = (" ".join(line.split()) for line in lines)
         try:
+            # Differs from the paper, which had subword-nmt and word-pieces without bytes.
             SentencePieceTrainer.train(
                 sentence_iterator=map(_escape, lines),
                 model_writer=model,
