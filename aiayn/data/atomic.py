@@ -53,9 +53,7 @@ def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = 
         raise UsageError(f"{path} is a directory, not a file", fix="name a file in it")
     if path.exists() and not path.is_file():
         # A rename would put a regular file in the place of /dev/null.
-        raise UsageError(
-            f"{path} is not a regular file", fix="use > instead, or choose another name"
-        )
+        raise UsageError(f"{path} is not a regular file", fix="use >, or choose another name")
     if begins and path.exists():
         with path.open("rb") as file:
             if file.read(len(begins)) not in (b"", begins):
