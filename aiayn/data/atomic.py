@@ -22,7 +22,7 @@ SECONDS_BETWEEN_TRIES = 0.1
 
 
 @contextmanager
-def write_whole(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that appears under its name only when the block ends without an error."""
     require_writable(path)
     temporary = path.with_name(path.name + TEMPORARY)
@@ -69,7 +69,7 @@ def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a small file atomically."""
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 

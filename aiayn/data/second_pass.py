@@ -7,7 +7,7 @@ from itertools import chain, islice, takewhile
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import file_sha256, write_whole
+from aiayn.data.atomic import atomic_write, file_sha256
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoded, Encoder
 from aiayn.data.first_pass import Inputs
@@ -82,8 +82,8 @@ def _write(
     paths = [output / f"{name}.{side}" for side in ("src", "ref") if encoder.keep_text]
     with ExitStack() as stack:
         shard = stack.enter_context(write_shard(output, name))
-        dropped = stack.enter_context(write_whole(output / DROPPED_FILE.format(name)))
-        texts = [stack.enter_context(write_whole(path)) for path in paths]
+        dropped = stack.enter_context(atomic_write(output / DROPPED_FILE.format(name)))
+        texts = [stack.enter_context(atomic_write(path)) for path in paths]
         for encoded in results:
             blocks += 1
             shard.write(encoded.ids, encoded.lengths)

@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from aiayn.data.atomic import file_sha256, write_whole
+from aiayn.data.atomic import atomic_write, file_sha256
 from aiayn.errors import DataError
 
 # Token ids; on disk, uint16 or uint32.
@@ -81,8 +81,8 @@ def write_shard(folder: Path, name: str) -> Iterator[ShardWriter]:
     base = folder / name
     # The index opens first and so appears last: where it is, the ids are complete.
     with (
-        write_whole(base.with_suffix(".idx")) as offsets,
-        write_whole(base.with_suffix(".bin")) as ids,
+        atomic_write(base.with_suffix(".idx")) as offsets,
+        atomic_write(base.with_suffix(".bin")) as ids,
     ):
         yield ShardWriter(base, ids, offsets)
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
-from aiayn.data.atomic import TEMPORARY, write_json, write_whole
+from aiayn.data.atomic import TEMPORARY, atomic_write, write_json
 from aiayn.data.encode import DROPPED_COLUMNS
 from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
 from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName, from_dict
@@ -89,7 +89,7 @@ class State:
 
 def write_dropped(path: Path, output: Path, shards: list[Shard]) -> None:
     """Concatenate the lists of dropped pairs."""
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(("\t".join(DROPPED_COLUMNS) + "\n").encode())
         for shard in shards:
             with (output / DROPPED_FILE.format(shard.name)).open("rb") as part:

@@ -14,7 +14,7 @@ from itertools import count, islice
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import TEMPORARY, write_whole
+from aiayn.data.atomic import TEMPORARY, atomic_write
 from aiayn.data.workers import map_in_order
 from aiayn.errors import UsageError
 from aiayn.sample.grammar import Grammar
@@ -113,7 +113,7 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
     left, seen = dict(wanted), set[str]()
     with ExitStack() as stack:
         # ExitStack closes in reverse order: train.en gets its name first, test.de last.
-        files = [stack.enter_context(write_whole(path)) for path in reversed(paths)][::-1]
+        files = [stack.enter_context(atomic_write(path)) for path in reversed(paths)][::-1]
         chunks = map_in_order(partial(make_chunk, seed), count(), workers=workers)
         stack.enter_context(closing(chunks))
         progress = console.progress("sample", total=wanted["train"], unit="pairs")
