@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from aiayn.config import Config
 from aiayn.config_file import from_settings, settings_of
-from aiayn.data.atomic import write_whole
+from aiayn.data.atomic import atomic_write
 from aiayn.data.codec import Codec
 from aiayn.errors import DataError, UsageError
 from aiayn.model.transformer import Transformer
@@ -101,7 +101,7 @@ def save_model(path: Path, model: ModelFile) -> None:
         "training": model.training,
     }
     try:
-        with write_whole(path) as file:
+        with atomic_write(path) as file:
             torch.save(content, file)
     except (OSError, RuntimeError) as problem:
         # torch turns a failed write into a RuntimeError that does not say what happened.

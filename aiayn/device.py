@@ -76,6 +76,14 @@ def elements_at_once(device: torch.device) -> int:
     return 2**22 if device.type == "cpu" else 2**26
 
 
+def spare_rows(device: torch.device) -> int:
+    """Return how many rows more than tokens a packed batch has at least.
+
+    torch.compile, which is for GPUs, would compile anew for 0 rows and for 1.
+    """
+    return 0 if device.type == "cpu" else 2
+
+
 def sum_type(device: torch.device) -> torch.dtype:
     """Return the type to sum gradients in.
 

@@ -7,18 +7,18 @@ import os
 import pytest
 
 from aiayn.data.atomic import (
+    atomic_write,
     file_sha256,
     lock_folder,
     write_bytes,
     write_folder,
     write_json,
-    write_whole,
 )
 from aiayn.errors import UsageError
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path):
-    with write_whole(tmp_path / "a") as file:
+    with atomic_write(tmp_path / "a") as file:
         file.write(b"half")
         assert not (tmp_path / "a").exists()
     assert (tmp_path / "a").read_bytes() == b"half"
@@ -26,7 +26,7 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path):
 
 def test_a_failed_write_leaves_what_was_there_and_nothing_else(tmp_path):
     write_bytes(tmp_path / "a", b"old")
-    with pytest.raises(ZeroDivisionError), write_whole(tmp_path / "a") as file:
+    with pytest.raises(ZeroDivisionError), atomic_write(tmp_path / "a") as file:
         file.write(b"new")
         raise ZeroDivisionError
     assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -23,6 +23,7 @@ from aiayn.device import float32_products
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import ProcessLost, UsageError
 from aiayn.generation.decoder import CachedDecoder
+from aiayn.kernels import layout
 from aiayn.presets import preset
 from aiayn.training import update as update_module
 from aiayn.training.loader import Update, updates_from
@@ -220,6 +221,7 @@ def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch):
     # "eager" would see none of the guards that AOTAutograd, and so inductor, adds.
     compiled = partialmethod(nn.Module.compile, backend="aot_eager")
     monkeypatch.setattr(nn.Module, "compile", compiled)
+    monkeypatch.setattr(layout, "spare_rows", lambda device: 2)  # as on a GPU
     small = {"layers": 1, "d_model": 8, "d_ff": 8, "heads": 2, "d_k": 4, "d_v": 4}
     config = tiny_config("train.compile=true", *(f"model.{k}={v}" for k, v in small.items()))
     codec = SimpleNamespace(shared=True, source=range(8))

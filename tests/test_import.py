@@ -332,15 +332,15 @@ def test_what_cannot_be_imported_is_refused_and_named(settings, named, marian):
 @pytest.mark.parametrize(
     "name", ["config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json"]
 )
-def test_a_missing_or_torn_file_is_named(name, marian):
+def test_a_missing_or_truncated_file_is_named(name, marian):
     folder = marian()
-    (folder / name).write_bytes(b"torn")
-    with pytest.raises(DataError) as torn:
+    (folder / name).write_bytes(b"truncated")
+    with pytest.raises(DataError) as refusal:
         read(folder)
     (folder / name).unlink()
     with pytest.raises(UsageError, match=name) as missing:
         read(folder)
-    assert str(folder) in torn.value.message
+    assert str(folder) in refusal.value.message
     assert str(folder) in missing.value.message
 
 

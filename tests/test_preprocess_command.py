@@ -124,8 +124,8 @@ def test_a_setting_against_the_vocabulary_is_refused(preprocess, options, said):
     [
         (["--pretokenize", "moses"], "none is named"),
         (["--languages", "english"], "does not name two languages"),
-        (["--max-ratio", "nan"], "--max-ratio nan is no ratio"),
-        (["--max-ratio", "inf"], "--max-ratio inf is no ratio"),
+        (["--max-ratio", "nan"], "--max-ratio nan is not a ratio"),
+        (["--max-ratio", "inf"], "--max-ratio inf is not a ratio"),
         (["--workers", "many"], "--workers many"),
         (["--shard-size", "64X"], "--shard-size 64X"),
         (["--vocab-from", "nowhere"], "nowhere holds no vocabulary"),

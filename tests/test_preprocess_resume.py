@@ -88,7 +88,7 @@ def test_an_interrupted_run_resumes_and_ends_in_the_same_bytes(make, text, block
 def test_what_a_killed_run_was_writing_is_no_obstacle(make, text, tmp_path):
     with pytest.raises(Interrupted):
         make("broken", train=Breaking(text, 2), workers=1)
-    (tmp_path / "broken" / "train-00001.bin.partial").write_bytes(b"torn")
+    (tmp_path / "broken" / "train-00001.bin.partial").write_bytes(b"truncated")
     (tmp_path / "broken" / "train-00001.bin").write_bytes(b"without its index and its record")
     assert contents(make("broken")) == contents(make("whole"))
 
@@ -162,7 +162,7 @@ def test_a_run_that_kept_nothing_can_be_run_with_wider_filters(make):
 def test_a_folder_with_other_things_is_left_alone(make, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match="other things"):
+    with pytest.raises(UsageError, match="other files"):
         make("data", force=True)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["thesis.txt"]
 

@@ -1,4 +1,4 @@
-"""Shards: what is written is read back, from memory maps, and a torn file is refused."""
+"""Shards: what is written is read back, from memory maps, and a truncated file is refused."""
 
 import numpy as np
 import pytest

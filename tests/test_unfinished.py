@@ -56,5 +56,5 @@ def test_clearing_a_folder_leaves_what_preprocess_did_not_write(tmp_path):
     refuse_foreign(tmp_path)
     clear(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-    with pytest.raises(UsageError, match="other things"):
+    with pytest.raises(UsageError, match="other files"):
         refuse_foreign(tmp_path)

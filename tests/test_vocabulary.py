@@ -11,11 +11,11 @@ from aiayn.data.vocabulary import BYTES, Vocabulary
 from aiayn.errors import DataError, UsageError
 from aiayn.special_ids import EOS, PAD, UNK
 
-COLOURS = ("red", "blue", "old", "white", "golden", "quiet", "small")
+ADJECTIVES = ("red", "blue", "old", "white", "golden", "quiet", "small")
 THINGS = ("house", "tree", "river", "castle", "bridge", "garden", "window")
 LINES = [
-    f"the {colour} {thing} sees a {thing} over there, doesn't it?"
-    for colour in COLOURS
+    f"the {adjective} {thing} sees a {thing} over there, doesn't it?"
+    for adjective in ADJECTIVES
     for thing in THINGS
 ]
 LOSSLESS = ("bpe", "unigram", "char")
@@ -188,8 +188,8 @@ def test_another_setting_or_vocabulary_has_another_fingerprint():
     assert len({each.fingerprint for each in codecs}) == 3
 
 
-def test_a_torn_vocabulary_is_refused_with_its_folder(tmp_path):
+def test_a_truncated_vocabulary_is_refused_with_its_folder(tmp_path):
     codec().save(tmp_path)
-    (tmp_path / "shared.model").write_bytes(b"torn")
+    (tmp_path / "shared.model").write_bytes(b"truncated")
     with pytest.raises(DataError, match=str(tmp_path)):
         Codec.load(tmp_path)

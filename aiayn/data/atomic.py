@@ -22,8 +22,8 @@ SECONDS_BETWEEN_TRIES = 0.1
 
 
 @contextmanager
-def write_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that appears under its name only when the block has ended well."""
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that appears under its name only when the block ends without an error."""
     require_writable(path)
     temporary = path.with_name(path.name + TEMPORARY)
     try:
@@ -50,19 +50,15 @@ def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = 
             f"{path} is the input and the output", fix="choose another name for the output"
         )
     if path.is_dir():
-        raise UsageError(
-            f"{path} is a directory, and a file is wanted", fix="name a file in it"
-        )
+        raise UsageError(f"{path} is a directory, not a file", fix="name a file in it")
     if path.exists() and not path.is_file():
-        # A rename would put a plain file in the place of /dev/null.
-        raise UsageError(
-            f"{path} is no plain file", fix="use > instead, or choose another name"
-        )
+        # A rename would put a regular file in the place of /dev/null.
+        raise UsageError(f"{path} is not a regular file", fix="use >, or choose another name")
     if begins and path.exists():
         with path.open("rb") as file:
             if file.read(len(begins)) not in (b"", begins):
                 raise UsageError(
-                    f"{path} is there, and is another kind of file",
+                    f"{path} exists, and is another kind of file",
                     fix="choose another name, or delete it",
                 )
     if not path.parent.is_dir():
@@ -73,7 +69,7 @@ def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a small file atomically."""
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 
@@ -86,7 +82,7 @@ def write_json(path: Path, value: object) -> None:
 
 @contextmanager
 def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield a folder that appears under its name only when the block has ended well.
+    """Yield a folder that appears under its name only when the block ends without an error.
 
     A folder that holds something is not replaced, unless `replace`.
     """
@@ -97,7 +93,7 @@ def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     if path.is_dir() and any(path.iterdir()) and not replace:
         raise UsageError(f"{path} is not empty", fix="choose another folder with -o")
     temporary = path.with_name(path.name + TEMPORARY)
-    shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(temporary, ignore_errors=True)  # left by a killed run
     temporary.mkdir()
     try:
         yield temporary

@@ -8,13 +8,11 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from aiayn.data.shards import Ids
 from aiayn.kernels.layout import Layout, Packing
 from aiayn.special_ids import PAD
-
-Ids = NDArray[np.integer]
 
 
 @dataclass(frozen=True, slots=True)

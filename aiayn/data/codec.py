@@ -114,7 +114,7 @@ class Codec:
             return cls.from_state(state)
         # A RuntimeError is how SentencePiece refuses a damaged model.
         except (OSError, ValueError, TypeError, KeyError, RuntimeError) as problem:
-            reason = f"{folder} does not hold a whole vocabulary: {problem}"
+            reason = f"{folder} does not hold a complete vocabulary: {problem}"
             raise DataError(reason, fix=REPAIR) from None
 
 

@@ -127,7 +127,7 @@ class Encoder:
         # Lengths alternate: source, target, source, target.
         counts.source.tokens = int(lengths[0::2].sum())
         counts.target.tokens = int(lengths[1::2].sum())
-        # The ids of marks and bytes come first and are rare, so only a few are looked at.
+        # Special tokens and bytes have the lowest ids and are rare: only they are looked at.
         rare = np.flatnonzero((flat < BYTES.stop) & (flat != EOS))
         # The sentence of a token is the first that ends after it; odd sentences are targets.
         sides = np.searchsorted(np.cumsum(lengths), rare, side="right") % 2

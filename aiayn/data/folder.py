@@ -41,7 +41,7 @@ class DataFolder:
                 f"{path} is unfinished: preprocess stopped in the middle",
                 fix="run the same aiayn preprocess command again; it resumes where it stopped",
             )
-        raise UsageError(f"{path} is no data folder: it has no {MANIFEST_FILE}", fix=make)
+        raise UsageError(f"{path} is not a data folder: it has no {MANIFEST_FILE}", fix=make)
 
     @cached_property
     def codec(self) -> Codec:
@@ -122,7 +122,7 @@ class DataFolder:
         return ["", *splits], rows
 
     def warnings(self) -> list[str]:
-        """Return what is probably not as it was meant to be."""
+        """Return what is probably a mistake."""
         found = []
         for name, split in self.manifest.splits.items():
             counts = split.counts
@@ -167,5 +167,4 @@ def _describe(split: Split) -> dict[str, Any]:
 
 def tokens_per_word(side: SideCounts, counts: Counts) -> float:
     """Return the subwords of an average word; the EOS of each sentence is not counted."""
-    # Every kept sentence has one EOS.
     return round((side.tokens - counts.kept) / max(1, side.words), 4)

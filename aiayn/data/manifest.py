@@ -108,7 +108,7 @@ class Manifest:
         try:
             value = json.loads(path.read_bytes())
             version = value["format_version"]
-            # Of another version nothing more is read: any field may mean something else.
+            # In another version, any field may mean something else, so nothing more is read.
             if version == FORMAT_VERSION:
                 return from_dict(cls, value)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:

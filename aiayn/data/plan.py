@@ -48,7 +48,7 @@ def plan_epoch(
     seed: int,
     epoch: int,
 ) -> EpochPlan:
-    """Group pairs of like length into updates of at most `tokens` tokens on either side."""
+    """Group pairs of similar length into updates of at most `tokens` tokens on either side."""
     # Differs from the paper, which says "approximately": `tokens` is a limit, on either side.
     random = np.random.default_rng((seed, epoch))
     key = np.maximum(source_lengths, target_lengths).astype(np.float32)

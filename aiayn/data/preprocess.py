@@ -75,7 +75,7 @@ def preprocess(
             # Until the first pass is done there is nothing to lose.
             clear(output)
             state = first_pass(read, output, job, codec=codec, workers=workers)
-        # From disk also after a first pass, so that a resumed run encodes with the same.
+        # From disk even after a first pass: a resumed run encodes with the same codec.
         codec = Codec.load(output / VOCABULARY_FOLDER)
         second_pass(read, output, state, codec=codec, workers=workers)
         _finish(output, state, codec, dropped)
@@ -92,7 +92,7 @@ def _require_up_to_date(output: Path, job: Job, dropped: Path | None) -> None:
             f"{output} is up to date, and {dropped} is written while it is made",
             fix="add --force to make it again",
         )
-    # A run that was killed right after it wrote the manifest has left it.
+    # A run that was killed right after it wrote the manifest leaves this behind.
     shutil.rmtree(output / UNFINISHED_FOLDER, ignore_errors=True)
 
 
@@ -134,7 +134,7 @@ def _hash_inputs(inputs: Inputs) -> dict[SplitName, list[InputFile]]:
     """Return the sha256 of every input file, several at a time."""
     paths = {split: [p for i in each for p in i.files] for split, each in inputs.items()}
     every = [path for each in paths.values() for path in each]
-    # All of them first: a missing file is named before hours of hashing.
+    # Open all of them first, to report a missing file before hours of hashing.
     for path in every:
         if path.is_fifo():
             raise UsageError(
@@ -171,9 +171,7 @@ def _spooled(inputs: Inputs, output: Path) -> Iterator[Inputs]:
         with path.open("wb") as file, open_bytes(STDIN) as stream:
             shutil.copyfileobj(stream, file)
         kept = TabbedText(path, name="standard input")
-        yield {
-            name: [kept if i in streams else i for i in each] for name, each in inputs.items()
-        }
+        yield {k: [kept if i in streams else i for i in each] for k, each in inputs.items()}
     finally:
         path.unlink(missing_ok=True)
 

@@ -43,5 +43,5 @@ class Reservoir(Generic[Item]):
 
     def _draw(self) -> float:
         """Return a number between 0 and 1, and neither."""
-        # random() can be 0, whose logarithm is none; random() itself is stable over versions.
+        # random() can be 0, which has no logarithm; its values are the same in all versions.
         return self._random.random() or 0.5

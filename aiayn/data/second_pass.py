@@ -7,7 +7,7 @@ from itertools import chain, islice, takewhile
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import file_sha256, write_whole
+from aiayn.data.atomic import atomic_write, file_sha256
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoded, Encoder
 from aiayn.data.first_pass import Inputs
@@ -56,7 +56,7 @@ def encode_split(
     with console.progress(f"encoding {split}", total=total, unit="pairs") as step:
         step(sum(record.counts.read for record in records))
         results = map_in_order(encoder, blocks, workers=workers)
-        # A shard begins only if there is a block for it, and takes more of the same stream.
+        # A shard begins with this block and takes the next ones from the same iterator.
         for first in results:
             name = f"train-{len(records):05}" if split == "train" else split
             rest = chain([first], results)
@@ -82,8 +82,8 @@ def _write(
     paths = [output / f"{name}.{side}" for side in ("src", "ref") if encoder.keep_text]
     with ExitStack() as stack:
         shard = stack.enter_context(write_shard(output, name))
-        dropped = stack.enter_context(write_whole(output / DROPPED_FILE.format(name)))
-        texts = [stack.enter_context(write_whole(path)) for path in paths]
+        dropped = stack.enter_context(atomic_write(output / DROPPED_FILE.format(name)))
+        texts = [stack.enter_context(atomic_write(path)) for path in paths]
         for encoded in results:
             blocks += 1
             shard.write(encoded.ids, encoded.lengths)

@@ -45,7 +45,7 @@ class Preparation:
 
     @cached_property
     def _moses(self) -> tuple[Any, Any]:
-        # A third of a second to import, so only those who pretokenize wait for it.
+        # Imported only where it is used: this takes a third of a second.
         moses = import_module("sacremoses")
         return moses.MosesTokenizer(self.language), moses.MosesDetokenizer(self.language)
 
@@ -90,8 +90,8 @@ class Settings:
     Without slots, so that a default can be read from the class and inherited.
     """
 
-    task: Task = "translation"
-    subword: Subword = "bpe"
+    task: Task = CodecSettings.task
+    subword: Subword = CodecSettings.subword
     vocab_size: int = 37000
     """Units of a vocabulary; about what the paper had for English-German."""
     shared: bool = True
@@ -100,10 +100,10 @@ class Settings:
     sample_lines: int = 1_000_000
     """Lines to learn the vocabulary from, half of them of each side."""
     seed: int = 1
-    pretokenize: Pretokenize = "none"
+    pretokenize: Pretokenize = CodecSettings.pretokenize
     languages: str = ""
     """Source and target, as in `en-de`."""
-    lowercase: bool = False
+    lowercase: bool = CodecSettings.lowercase
     max_length: int = 256
     """Subwords of either side, EOS included; 0 is no limit."""
     max_ratio: float = 0.0
@@ -125,7 +125,8 @@ class Settings:
             )
         if not math.isfinite(self.max_ratio):
             raise UsageError(
-                f"--max-ratio {self.max_ratio} is no ratio", fix="pass 1.5, or 0 for no limit"
+                f"--max-ratio {self.max_ratio} is not a ratio",
+                fix="pass 1.5, or 0 for no limit",
             )
         if self.task == "parsing" and self.pretokenize != "none":
             raise UsageError(

@@ -14,14 +14,13 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from aiayn.data.atomic import file_sha256, write_whole
+from aiayn.data.atomic import atomic_write, file_sha256
 from aiayn.errors import DataError
 
-# Token ids as they are on disk: uint16 or uint32.
+# Token ids; on disk, uint16 or uint32.
 Ids = NDArray[np.integer]
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
-# How to fix a data folder that is damaged.
 REPAIR = "copy the folder again, or make it again with aiayn preprocess --force"
 
 
@@ -78,12 +77,12 @@ class ShardWriter:
 
 @contextmanager
 def write_shard(folder: Path, name: str) -> Iterator[ShardWriter]:
-    """Open a shard for writing; it is on disk, complete, when the block has ended well."""
+    """Open a shard for writing; it is complete on disk when the block ends without an error."""
     base = folder / name
     # The index opens first and so appears last: where it is, the ids are complete.
     with (
-        write_whole(base.with_suffix(".idx")) as offsets,
-        write_whole(base.with_suffix(".bin")) as ids,
+        atomic_write(base.with_suffix(".idx")) as offsets,
+        atomic_write(base.with_suffix(".bin")) as ids,
     ):
         yield ShardWriter(base, ids, offsets)
 
@@ -104,7 +103,7 @@ class Corpus:
 
     def _lengths(self, side: int) -> NDArray[np.int32]:
         lengths = np.empty(len(self), dtype=np.int32)
-        # Starts has one entry more: the number of all pairs.
+        # Not strict: _starts has one more entry, the total number of pairs.
         for start, offsets in zip(self._starts, self._offsets, strict=False):
             ends, begins = offsets[side + 1 :: 2], offsets[side:-1:2]
             lengths[start : start + len(ends)] = ends - begins

@@ -27,12 +27,10 @@ def open_bytes(path: Path) -> IO[bytes]:
     if path == STDIN:
         if sys.stdin is None:
             raise UsageError("standard input is closed", fix="pipe text in, or name a file")
-        # Anew: Python aborts if a thread still waits for sys.stdin itself at the end.
+        # Not sys.stdin itself: Python aborts at exit if a thread is still reading it.
         return open(sys.stdin.fileno(), "rb", closefd=False)
     if path.is_dir():
-        raise UsageError(
-            f"{path} is a directory, and a file is wanted", fix="name a file in it"
-        )
+        raise UsageError(f"{path} is a directory, not a file", fix="name a file in it")
     try:
         file: IO[bytes] = PACKED.get(path.suffix, Path.open)(path, "rb")
         return file
@@ -43,7 +41,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def stdin_is_terminal() -> bool:
-    """Whether standard input is a terminal, so that somebody has to type."""
+    """Whether standard input is a terminal, where a person types."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -71,7 +69,7 @@ def count_lines(path: Path) -> int | None:
     """Return how many lines a plain file has; None where counting would take long."""
     if not path.is_file() or path.suffix in PACKED:
         return None
-    # By blocks, as lines would be made only to be counted.
+    # In large blocks, which is faster than making each line only to count it.
     count, last = 0, b"\n"
     with open_bytes(path) as file:
         while block := file.read(1 << 20):

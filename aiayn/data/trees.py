@@ -36,7 +36,7 @@ PUNCTUATION = {
     **{mark: mark for mark in (",", "``", "''")},
 }
 
-# ASCII: a no-break space is part of a word.
+# re.ASCII: a no-break space is part of a word.
 ATOM = re.compile(r"[^()\s]+", re.ASCII)
 TOKEN = re.compile(rf"[()]|{ATOM.pattern}", re.ASCII)
 COMMENT = re.compile(r"\s*[*;%#<]")
@@ -116,7 +116,7 @@ def read_trees(path: Path) -> Iterator[Tree]:
             start = start if depth else number
             depth += (token == "(") - (token == ")")
             tokens.append(token)
-            # Below 0, a bracket closes nothing: what there is goes to the error.
+            # Below 0, a bracket closes nothing, and _assemble raises the error.
             if depth <= 0:
                 yield _assemble(tokens, f"{path}, line {start}")
                 tokens = []
@@ -141,9 +141,7 @@ def _assemble(tokens: Iterable[str], where: str) -> Tree:
         elif token == ")":
             closed = path.pop()
             if not path:
-                raise _malformed(
-                    where, "a bracket closes that this tree or the last did not open"
-                )
+                raise _malformed(where, 'a ")" that this tree or the last did not open')
             path[-1].children.append(_closed(closed, where))
         elif before == "(":
             path[-1].label = token
@@ -271,14 +269,13 @@ def delinearize(
         _close_innermost(path, repairs)
     repairs[WRONG_LEAVES] += abs(len(words) - leaves)
     # A comma is its own tag, and scorers that leave punctuation out go by the tag.
-    missing = [
-        Tree(word if word in tags else UNKNOWN_TAG, word=word) for word in words[leaves:]
-    ]
+    missing = [Tree(w if w in tags else UNKNOWN_TAG, word=w) for w in words[leaves:]]
     return Tree(TOP, _join(path[0].children, missing)), +repairs
 
 
 def _tag(word: str, symbol: str) -> str:
     """Return the tag of a word: the symbol, unless only one of the two is punctuation."""
+    # Differs from the paper: EVALB drops a sentence with a punctuation tag on a word.
     if symbol not in PUNCTUATION.values():
         return PUNCTUATION.get(word, symbol)
     return UNKNOWN_TAG if any(character.isalnum() for character in word) else symbol
@@ -292,7 +289,7 @@ def _close(label: str, path: list[_Bracket], repairs: Counter[str]) -> None:
     if len(path) == 1:
         repairs[UNBALANCED] += 1
         top = path[0]
-        # A model that repeats itself closes its root many times; that is no new constituent.
+        # A model that repeats itself closes its root many times; that is not a new constituent.
         if top.children and [child.label for child in top.children] != [label]:
             top.children = [Tree(label, tuple(top.children))]
         return

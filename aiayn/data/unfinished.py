@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
-from aiayn.data.atomic import TEMPORARY, write_json, write_whole
+from aiayn.data.atomic import TEMPORARY, atomic_write, write_json
 from aiayn.data.encode import DROPPED_COLUMNS
 from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
 from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName, from_dict
@@ -24,8 +24,8 @@ DUPLICATES_FILE = f"{UNFINISHED_FOLDER}/duplicates"
 DROPPED_FILE = f"{UNFINISHED_FOLDER}/{{}}.tsv"
 # Where standard input is kept during a run.
 SPOOL = "stdin.partial"
-# The manifest first: a folder that is only half deleted must not pass for a finished one.
-# What preprocess writes into a data folder.
+# What preprocess writes into a data folder. It is deleted in this order, the manifest first: a
+# folder that is only half deleted must not pass for a finished one.
 OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
 
 
@@ -50,7 +50,7 @@ class Job:
             ]
         if found:
             raise UsageError(
-                f"{output} was made otherwise: {'; '.join(found)}",
+                f"{output} was made with other settings or text: {'; '.join(found)}",
                 fix="name another folder, or add --force to replace what this one holds",
             )
 
@@ -89,7 +89,7 @@ class State:
 
 def write_dropped(path: Path, output: Path, shards: list[Shard]) -> None:
     """Concatenate the lists of dropped pairs."""
-    with write_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(("\t".join(DROPPED_COLUMNS) + "\n").encode())
         for shard in shards:
             with (output / DROPPED_FILE.format(shard.name)).open("rb") as part:
@@ -112,6 +112,4 @@ def refuse_foreign(output: Path) -> None:
         raise UsageError(f"{output} is a file, and a folder is wanted", fix="name another")
     names = {each.name for each in output.iterdir()} - {SPOOL}
     if names and not names & {MANIFEST_FILE, UNFINISHED_FOLDER}:
-        raise UsageError(
-            f"{output} holds other things, and no data of aiayn", fix="name an empty folder"
-        )
+        raise UsageError(f"{output} holds other files, and no data", fix="name an empty folder")

@@ -25,7 +25,7 @@ BYTES = range(3, 259)
 SPACE = "\u2581"
 # A line with this character is one that SentencePiece does not learn from.
 RESERVED = "\u2585"
-# Private use: these three characters are written as ESCAPE and a digit for SentencePiece.
+# For private use: SentencePiece gets these three characters as ESCAPE and a digit.
 ESCAPE = "\ue581"
 _CHARACTERS = (ESCAPE, SPACE, RESERVED)
 _PLAIN = re.compile(f"[{''.join(_CHARACTERS)}]")
@@ -33,7 +33,7 @@ _ESCAPED = re.compile(f"{ESCAPE}[012]")
 
 # Share of the sample's characters that get an id of their own; the others become bytes.
 COVERAGE = 0.9999
-# SentencePiece learns different numbers with different thread counts, so it is fixed.
+# Fixed, because what SentencePiece learns depends on the number of threads.
 THREADS = 16
 # Longer lines, in bytes, are not learned from.
 LONGEST_LINE = 1 << 16
@@ -68,7 +68,7 @@ class Vocabulary:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of texts, each ending in EOS."""
         if self.kind == "word":
-            # By name: SentencePiece itself would merge unknown neighbors into one.
+            # Looked up here: SentencePiece would merge neighboring unknown words into one.
             words = (_escape(text).split() for text in texts)
             return [[*(self._word_ids.get(word, UNK) for word in w), EOS] for w in words]
         texts = _escape_all(texts)
@@ -81,7 +81,7 @@ class Vocabulary:
         return {piece.removeprefix(SPACE): i for i, piece in enumerate(pieces, UNK + 1)}
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids on one line; padding and ends are left out."""
+        """Return the text of ids on one line; padding and EOS are left out."""
         inner = [int(i) for i in ids if i not in (PAD, EOS)]
         if self.kind == "word":
             return _unescape(" ".join(x.removeprefix(SPACE) for x in self.pieces(inner)))
@@ -101,6 +101,7 @@ class Vocabulary:
             # SentencePiece splits words at spaces only, and we split at any white space.
             lines = (" ".join(line.split()) for line in lines)
         try:
+            # Differs from the paper, which had subword-nmt and word-pieces without bytes.
             SentencePieceTrainer.train(
                 sentence_iterator=map(_escape, lines),
                 model_writer=model,
@@ -163,7 +164,7 @@ class MarianVocabulary(Vocabulary):
         return [language[0], *pieces] if language else pieces
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids on one line; padding, ends and the unknown are left out."""
+        """Return the text of ids on one line; padding, EOS and the unknown are left out."""
         pieces = self.pieces(i for i in ids if i not in (PAD, EOS, UNK))
         text: str = self._processor.decode_pieces(pieces)
         return text.replace(SPACE, " ").replace("\n", " ").strip()
@@ -174,7 +175,7 @@ class MarianVocabulary(Vocabulary):
 
 
 def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
-    """Say in our words why SentencePiece gave up."""
+    """Return the error to raise where SentencePiece cannot learn."""
     if "sentences_.empty()" in problem:
         return DataError(
             "no line of the sample can be learned from: all are empty or longer than"
@@ -185,7 +186,7 @@ def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
     least = int(smallest[1]) if smallest else BYTES.stop + 1
     return UsageError(
         f"{size:,} {kind} units were asked for, and this text needs at least {least:,}:"
-        " 3 marks, 256 bytes and its characters",
+        " 3 special tokens, 256 bytes and its characters",
         fix=f"pass --vocab-size {least} or more",
     )
 

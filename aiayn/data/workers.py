@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from aiayn.errors import Stopped
 from aiayn.signals import leave_signals_to_parent
 
-# Items a process that wait or are in progress; they bound the memory.
+# Items per process, waiting or in progress; this bounds the memory.
 AHEAD = 4
 
 Item = TypeVar("Item")
@@ -76,7 +76,7 @@ class Workers:
 
 def map_in_order(
     function: Callable[[Item], Result], items: Iterable[Item], *, workers: int
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Yield function(item) for each item, in order; one worker is this process itself."""
     if workers == 1:
         yield from map(function, items)

@@ -5,13 +5,14 @@ from the zero vector, and no search can choose what is not in the vocabulary.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import ctranslate2
 import torch
 from torch import Tensor, nn
 
 from aiayn.checkpoint import ModelFile
+from aiayn.config import Activation
 from aiayn.data.atomic import write_bytes
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
@@ -49,8 +50,7 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     """Return the model as a specification of CTranslate2."""
     c = model.config
     sizes = {"num_layers": c.layers, "num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
-    activation = ctranslate2.specs.Activation[c.activation.upper()]
-    kind = {"pre_norm": False, "activation": activation}
+    kind = {"pre_norm": False, "activation": _activation(c.activation)}
     encoder = ctranslate2.specs.TransformerEncoderSpec(**sizes, **kind)
     decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind)
     _set_input(encoder, encoder.embeddings[0], model.source_embedding, model.source_positions)
@@ -74,6 +74,16 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     return whole
 
 
+def _activation(activation: Activation) -> Any:
+    match activation:
+        case "relu":
+            return ctranslate2.specs.Activation.RELU
+        case "swish":
+            return ctranslate2.specs.Activation.SWISH
+        case _:
+            assert_never(activation)
+
+
 def _tokens(vocabulary: Vocabulary) -> list[str]:
     return vocabulary.pieces(range(PAD + 1, len(vocabulary)))
 
@@ -83,7 +93,7 @@ def _set_input(
 ) -> None:
     table.weight = embedding.weight.detach()[PAD + 1 :]
     spec.scale_embeddings = embedding.scale
-    # As a table, whichever kind of positions it is.
+    # CTranslate2 takes a table, of sinusoids as of learned positions.
     spec.position_encodings.encodings = positions(0, positions.limit or POSITIONS).detach()
 
 
@@ -117,7 +127,7 @@ def _set_attention(
             linear_spec.bias = torch.cat(biases)
     _set_linear(spec.linear[-1], own.w_o)
     spec.linear[-1].weight = _widen(own.w_o.weight.T, own.heads, width).T.contiguous()
-    # By our d_k, not by the width with zeros.
+    # By the model's d_k, not by the width with zeros.
     spec.queries_scale = d_k**-0.5
     _set_norm(spec.layer_norm, add)
 
@@ -185,7 +195,7 @@ def _readme(file: ModelFile, *, int8: bool) -> str:
     names = ("shared", "shared") if codec.source is codec.target else ("source", "target")
     load = "SentencePieceProcessor(model_file='vocab/{}.model')"
     to_tokens, to_text = "source.encode(text, out_type=str)", "target.decode(tokens)"
-    # SentencePiece itself would merge unknown words that are neighbors.
+    # SentencePiece itself would merge neighboring unknown words.
     if codec.source.kind == "word":
         to_tokens = f"['{SPACE}' + word for word in text.split()]"
     if codec.target.kind == "word":

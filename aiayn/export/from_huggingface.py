@@ -7,7 +7,7 @@ import json
 import math
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 from safetensors import SafetensorError
@@ -34,16 +34,17 @@ WANTED = {
 }
 # Settings that encoder and decoder share in our models.
 ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
-# Our activation for each name of theirs.
-ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu": "swish"}
+# Our activation for each name of theirs; silu is another name of swish.
+ACTIVATIONS: dict[str, Activation] = {
+    **{marian.their_activation(ours): ours for ours in get_args(Activation)},
+    "silu": "swish",
+}
 SOURCE, TARGET, OUTPUT = (
     marian.NAMES[f"{name}.weight"]
     for name in ("source_embedding", "target_embedding", "output")
 )
 # The pieces of our first three ids, and the defaults of MarianTokenizer.
-MARKS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-
-
+SPECIAL_TOKENS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 COPY_AGAIN = "copy the file again"
 
 
@@ -60,7 +61,7 @@ def read(folder: Path) -> ModelFile:
     """Return the model of a folder, with our order of dimensions and our ids."""
     if not folder.is_dir():
         raise UsageError(
-            f"{folder} is no folder here, and nothing is downloaded",
+            f"{folder} is not a folder, and nothing is downloaded",
             fix="give the folder of a MarianMTModel; one from a hub has to be downloaded first",
         )
     settings = _read_settings(folder / "config.json")
@@ -150,33 +151,33 @@ def _read_ids(
     folder: Path, settings: dict[str, Any], tokenizer: dict[str, Any]
 ) -> tuple[IdMap, IdMap]:
     """Map the ids of both sides, which share one table unless the tokenizer says otherwise."""
-    marks = [tokenizer.get(name, usual) for name, usual in MARKS.items()]
-    # Older folders describe a mark by its content and more.
-    marks = [mark["content"] if isinstance(mark, dict) else mark for mark in marks]
-    source = _order(folder / "vocab.json", settings["vocab_size"], marks)
+    tokens = [tokenizer.get(name, usual) for name, usual in SPECIAL_TOKENS.items()]
+    # Older folders describe a token by its content and more.
+    tokens = [token["content"] if isinstance(token, dict) else token for token in tokens]
+    source = _order(folder / "vocab.json", settings["vocab_size"], tokens)
     name = "target_vocab.json" if tokenizer.get("separate_vocabs") else "vocab.json"
     size = settings.get("decoder_vocab_size") or settings["vocab_size"]
-    target = _order(folder / name, size, marks)
-    for mark, wanted in zip(("pad_token_id", "eos_token_id"), target.order, strict=False):
-        if settings.get(mark) != wanted:
+    target = _order(folder / name, size, tokens)
+    for key, wanted in zip(("pad_token_id", "eos_token_id"), target.order, strict=False):
+        if settings.get(key) != wanted:
             raise DataError(
-                f"{folder / 'config.json'}: {mark} is {settings.get(mark)}, and {name} says"
+                f"{folder / 'config.json'}: {key} is {settings.get(key)}, and {name} says"
                 f" {wanted}",
                 fix="correct one of the two files",
             )
     return source, target
 
 
-def _order(path: Path, size: int, marks: list[str]) -> IdMap:
+def _order(path: Path, size: int, tokens: list[str]) -> IdMap:
     ids: dict[str, int] = _read_json(path)
-    missing = [mark for mark in marks if mark not in ids]
+    missing = [token for token in tokens if token not in ids]
     if missing or sorted(ids.values()) != list(range(size)):
         lack = f"lacks {', '.join(missing)}" if missing else f"has {len(ids):,} ids"
         raise DataError(
-            f"{path} {lack}, and the ids 0 to {size - 1:,} with {', '.join(marks)} are wanted",
+            f"{path} {lack}, and the ids 0 to {size - 1:,} with {', '.join(tokens)} are wanted",
             fix="take the file that belongs to the weights",
         )
-    first = [ids[mark] for mark in marks]
+    first = [ids[token] for token in tokens]
     pieces = {i: piece for piece, i in ids.items()}
     order = first + [i for i in range(size) if i not in first]
     return IdMap(tuple(pieces[i] for i in order), torch.tensor(order))
@@ -206,7 +207,7 @@ def _kind(model: bytes, folder: Path) -> Subword:
         processor.load_from_serialized_proto(model)
     except RuntimeError as problem:
         raise DataError(
-            f"{folder}: source.spm or target.spm is no SentencePiece model: {problem}",
+            f"{folder}: source.spm or target.spm is not a SentencePiece model: {problem}",
             fix=COPY_AGAIN,
         ) from None
     scores = (processor.get_score(i) for i in range(processor.get_piece_size()))
@@ -275,7 +276,7 @@ def _read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
     except ValueError as problem:
         raise DataError(f"{path} is not JSON: {problem}", fix=COPY_AGAIN) from None
     if not isinstance(found, dict):
-        raise DataError(f"{path} holds no object", fix=COPY_AGAIN)
+        raise DataError(f"{path} is not a JSON object", fix=COPY_AGAIN)
     return found
 
 

@@ -112,7 +112,7 @@ def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
         "model_type": "marian",
         "d_model": c.d_model,
         **{f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()},
-        "activation_function": c.activation,
+        "activation_function": marian.their_activation(c.activation),
         "dropout": c.dropout,
         "attention_dropout": c.attention_dropout,
         "activation_dropout": c.relu_dropout,
@@ -185,10 +185,8 @@ class MarianModel:
         """Return the log-probability of each token of given translations and of their EOS."""
         found = []
         for line, target in zip(lines, targets, strict=True):
-            inputs = self._inputs([line])
-            logits = self._model(
-                **inputs, decoder_input_ids=torch.tensor([[PAD, *target]])
-            ).logits
+            before = torch.tensor([[PAD, *target]])
+            logits = self._model(**self._inputs([line]), decoder_input_ids=before).logits
             gold = torch.tensor([[*target, EOS]])[..., None]
             found.append(logits.log_softmax(dim=-1).gather(2, gold).flatten().tolist())
         return found

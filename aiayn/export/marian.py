@@ -6,10 +6,12 @@ pieces have other ids.
 """
 
 from collections.abc import Iterator
+from typing import assert_never
 
 import torch
 from torch import Tensor, nn
 
+from aiayn.config import Activation
 from aiayn.model.layers import DecoderLayer, EncoderLayer
 from aiayn.model.transformer import Transformer
 
@@ -38,7 +40,7 @@ IN_LAYERS = {
     "feed_forward.w_1.": "fc1.",
     "feed_forward.w_2.": "fc2.",
 }
-# What add_1.norm, add_2.norm, add_3.norm of a layer are in theirs.
+# Their names for add_1.norm, add_2.norm, add_3.norm of a layer.
 NORMS = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
@@ -55,6 +57,15 @@ def their_name(name: str) -> str:
     for i, theirs in enumerate(NORMS[stack], start=1):
         inner = inner.replace(f"add_{i}.norm.", f"{theirs}.")
     return f"model.{stack}.layers.{number}.{inner}"
+
+
+def their_activation(activation: Activation) -> str:
+    """Return what an activation of ours is called in a MarianMTModel."""
+    match activation:
+        case "relu" | "swish":
+            return activation
+        case _:
+            assert_never(activation)
 
 
 def sines_first(d_model: int) -> Tensor:

@@ -25,7 +25,7 @@ class ExportedModel(Protocol):
         """Return the greedy translations of lines, each of as many tokens as its limit."""
 
     def log_p(self, lines: list[str], targets: list[list[int]]) -> list[list[float]]:
-        """Return the log-probability of each token of given translations, and of their end."""
+        """Return the log-probability of each token of given translations, and of their EOS."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def verify(file: ModelFile, ours: list[Greedy], exported: ExportedModel) -> Veri
         wanted_T = _log_p(model, file.codec.encode_source(line), [*target, EOS])
         # Token by token: sums over a sentence could hide differences that cancel.
         largest.append((wanted_T - torch.tensor(found)).abs().max())
-    # In torch, max of NaN and numbers is NaN.
+    # torch's max returns NaN if there is one; Python's need not.
     difference, worst = torch.stack(largest).max(dim=0)
     return Verification(len(ours), identical, float(difference), lines[int(worst)])
 

@@ -1,4 +1,4 @@
-"""Lines of text to translations: encode, search in batches of like length, decode."""
+"""Lines of text to translations: encode, search in batches of similar length, decode."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -196,7 +196,7 @@ class Translator:
         ]
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
-        """Search in batches of like length; the results are in the order of the work."""
+        """Search in batches of similar length; the results are in the order of the work."""
         found: list[list[Hypothesis]] = [[] for _ in work]
         # A wide beam takes memory as more sentences would.
         limit = self.batch_tokens // max(1, self.search.width // USUAL_BEAM)

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from aiayn.device import spare_rows
 from aiayn.kernels.autograd import apply
 
 # Products are fastest for round numbers of rows, and for numbers that they have seen.
@@ -35,8 +36,8 @@ class Packing:
     def of(cls, index_N: Tensor, ids_BL: Tensor) -> "Packing":
         """Return the packing of a rectangle of ids whose tokens stand at these positions."""
         tokens = index_N.size(0)
-        # At least 2 rows more: torch.compile would make kernels anew for 0, and for 1.
-        rows = 2 + -(tokens + 2) % MULTIPLE
+        least = spare_rows(index_N.device)
+        rows = least + -(tokens + least) % MULTIPLE
         return cls(F.pad(index_N, (0, rows)), tokens, *ids_BL.shape)
 
 

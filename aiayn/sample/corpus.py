@@ -7,14 +7,14 @@ any number of processes makes the same. A checksum of its English gives each sen
 import hashlib
 import random
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import TEMPORARY, write_whole
+from aiayn.data.atomic import TEMPORARY, atomic_write
 from aiayn.data.workers import map_in_order
 from aiayn.errors import UsageError
 from aiayn.sample.grammar import Grammar
@@ -22,11 +22,11 @@ from aiayn.sample.grammar import Grammar
 PARTS = ("train", "valid", "test")
 LANGUAGES = ("en", "de")
 CHUNK_SENTENCES = 1024
-# One sentence in so many is for validation, and one for test.
+# Of this many sentences, one is for validation and one for test.
 HELD_OUT_SHARE = 32
 PART_OF_REMAINDER = {0: "valid", 1: "test"}
 DEFAULT_HELD_OUT = 1000
-# Sentences that take longer to make than a process takes to start.
+# Making this many sentences takes longer than starting a process.
 WORTH_A_PROCESS = 100_000
 
 Pair = tuple[str, str]
@@ -40,7 +40,7 @@ def part_of(english: str) -> str:
 def make_chunk(seed: int, number: int) -> dict[str, list[Pair]]:
     """Return the sentences of one chunk by the part that they belong to."""
     digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
-    # Of all that random offers, random() alone is promised to stay the same in every version.
+    # Python promises the same numbers in every version for random() only.
     grammar = Grammar(random.Random(int.from_bytes(digest, "big")).random)
     parts: dict[str, list[Pair]] = {part: [] for part in PARTS}
     for _ in range(CHUNK_SENTENCES):
@@ -65,7 +65,7 @@ def write_sample(
     workers: int = 1,
     force: bool = False,
 ) -> None:
-    """Write train, valid and test in English and German: six files, all whole or none.
+    """Write train, valid and test in English and German: six files, all or none.
 
     More `pairs` begin with the same ones. Another `seed` is another corpus, but each sentence
     stays in its part. Of `valid` and `test`, 1,000 are made if not given, but not more than
@@ -112,12 +112,12 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
     workers = min(workers, 1 + candidates // WORTH_A_PROCESS)
     left, seen = dict(wanted), set[str]()
     with ExitStack() as stack:
-        # A stack is left from its top: train.en gets its name first, test.de last.
-        files = [stack.enter_context(write_whole(path)) for path in reversed(paths)][::-1]
-        chunks = stack.enter_context(closing(_chunks(seed, workers)))
-        advance = stack.enter_context(
-            console.progress("sample", total=wanted["train"], unit="pairs")
-        )
+        # ExitStack closes in reverse order: train.en gets its name first, test.de last.
+        files = [stack.enter_context(atomic_write(path)) for path in reversed(paths)][::-1]
+        chunks = map_in_order(partial(make_chunk, seed), count(), workers=workers)
+        stack.enter_context(closing(chunks))
+        progress = console.progress("sample", total=wanted["train"], unit="pairs")
+        advance = stack.enter_context(progress)
         while any(left.values()):
             chunk = next(chunks)
             for number, part in enumerate(PARTS):
@@ -129,10 +129,6 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
                     files[2 * number + side].write(text.encode())
                 if part == "train":
                     advance(len(taken))
-
-
-def _chunks(seed: int, workers: int) -> Generator[dict[str, list[Pair]], None, None]:
-    yield from map_in_order(partial(make_chunk, seed), count(), workers=workers)
 
 
 def _unseen(pairs: list[Pair], seen: set[str]) -> Iterator[Pair]:

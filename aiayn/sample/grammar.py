@@ -1,4 +1,4 @@
-"""Noun phrases, clauses and whole sentences, drawn at random and put in words twice.
+"""Noun phrases, clauses and whole sentences, drawn at random and written in both languages.
 
 A pattern of lexicon.yaml holds both languages side by side. Its English draws what stands in
 braces, `{1 clause past}`; its German names it again, with the form it takes: `{1 final}`.
@@ -14,7 +14,7 @@ from aiayn.sample.morphology import ACCUSATIVE, DATIVE, GENITIVE, PLURAL, Cases
 
 Item = TypeVar("Item")
 
-# How often a phrase or a clause has what it need not have.
+# Probabilities of the optional parts of a phrase or a clause.
 NEGATED, FRONTED, RELATIVE_CLAUSE = 0.1, 0.35, 0.05
 WITH_MANNER, WITH_PLACE, WITH_TIME, WITH_ADVERB = 0.25, 0.25, 0.45, 0.2
 WITH_PRONOUN, WITH_ADJECTIVE, WITH_OWNER = 0.3, 0.4, 0.1
@@ -24,7 +24,7 @@ SLOT = re.compile(r"\{(\d) ?([^}]*)\}")
 AN = re.compile(r"\b([Aa]) (?=(?!uni)[aeiou])")
 CONTRACTIONS = {"in dem": "im", "in das": "ins", "an dem": "am", "zu dem": "zum"}
 CONTRACTIONS |= {"zu der": "zur", "von dem": "vom", "bei dem": "beim"}
-# After a comma, it is a preposition before a relative pronoun.
+# Not after a comma, where a relative pronoun follows the preposition: `, in dem`.
 APART = re.compile(rf"(?<!, )\b({'|'.join(CONTRACTIONS)})\b")
 
 # The order of German between the finite verb and the end of a clause.
@@ -123,12 +123,9 @@ class Clause(NamedTuple):
     def _german_verb(self) -> tuple[str, str, str]:
         """Return the finite verb, what ends a main clause, and what ends a subordinate one."""
         verb, tense, person = self.verb.de, self.tense, self.subject.person
-        # What happened is asked in the perfect; what was the case, in the past.
-        if (
-            self.kind == "question"
-            and tense.name == "past"
-            and self.verb.group in MIXES["events"]
-        ):
+        # German asks about past events in the perfect, about past states in the past tense.
+        is_event = self.verb.group in MIXES["events"]
+        if is_event and self.kind == "question" and tense.name == "past":
             tense = lexicon.TENSES["perfect"]
         if not tense.auxiliary_de:
             finite = verb.finite(tense.form_de == "past", person)
@@ -280,7 +277,7 @@ class Grammar:
         """Draw what the verb needs, in the order of English."""
         pieces = []
         pronouns = "others" if subject.en in ("I", "we", "you") else "objects"
-        # `Gave her old books` might be about her books.
+        # Not `her` before a second object: `gave her old books` would be ambiguous.
         pronouns = pronouns if len(verb.arguments) == 1 else "receivers"
         for argument in verb.arguments:
             if argument.frame in lexicon.PATTERNS:
@@ -302,7 +299,7 @@ class Grammar:
         if verb.places and self.draw() < WITH_PLACE:
             pieces.append(self._place("at", verb.places))
         roll = self.draw()
-        # What does not happen every day would need another order: nicht jeden Tag.
+        # A negated habit would need another word order: nicht jeden Tag.
         timeless = bare or verb.group in MIXES["untimed"] or (plain and tense.when == "habit")
         if roll < WITH_TIME and tense.when and not timeless:
             pieces.append(self.expand(tense.when, TIME))

@@ -70,8 +70,8 @@ class Verb:
     places: Tags
 
     def fits(self, time: str, subject: Tags | None, gap: Tags | None) -> bool:
-        """Tell whether a clause about that time can have this verb, with what is given."""
-        # `They read` might be lesen or lasen.
+        """Whether a clause about that time can have this verb, subject and gap."""
+        # `They read` is ambiguous: lesen or lasen.
         if time == "past" and self.en.past == self.en.base:
             return False
         if self.group == "state" and time not in ("present", "past", "event"):
@@ -163,7 +163,7 @@ def adjectives_for(tags: Tags, kind: str) -> list[tuple[str, str]]:
         for en, de, more_en, more_de, nouns in ADJECTIVES
         if not tags.isdisjoint(nouns.split())
         and (more_en or kind != "comparative")
-        # `It was cold` is about the weather, so it is about nothing else.
+        # `It was cold` would mean the weather: as predicates, such adjectives are kept to it.
         and (kind == "attribute" or ("weather" in nouns) == ("weather" in tags))
     ]
 
@@ -174,7 +174,7 @@ def determiners_for(noun: Noun, role: str) -> list[tuple[Determiner, bool]]:
     (singular, *_), (plural, *_) = noun.de
     chosen = []
     for word in DETERMINERS:
-        # Relatives are always somebody's; kings and airports never are.
+        # Family nouns always take a possessive; nouns such as king and airport never do.
         fits = "owned" in noun.tags if "possessive" in word.roles else "family" not in noun.tags
         fits = fits and ("name" in noun.tags) == ("name" in word.roles)
         if fits and role in word.roles.split():

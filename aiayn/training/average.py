@@ -55,7 +55,7 @@ def named_checkpoints(run: Path, wanted: Sequence[int]) -> list[Path]:
 def _steps_of(run: Path) -> dict[int, Path]:
     steps = list_steps(run)
     if not steps:
-        problem = "holds no checkpoints" if run.is_dir() else "is no folder"
+        problem = "holds no checkpoints" if run.is_dir() else "is not a folder"
         raise UsageError(f"{run} {problem}", fix="give the folder that `aiayn train -o` wrote")
     return steps
 
