@@ -7,8 +7,7 @@ subwords, summed.
 B sentences; H heads; S, T source and target length.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -61,7 +60,13 @@ def attention_maps(
     source_BS = pad([source for source, _ in pairs]).to(device)
     # An output that fills all positions of the model has none left for EOS.
     target_BT = pad([target[:-1] or target for _, target in pairs]).to(device)
-    weights = [_attention(model, source_BS, target_BT) for model in models]
+    weights = []
+    for model in models:
+        layer = cast(DecoderLayer, model.decoder[max(len(model.decoder) - 2, 0)])
+        (weights_BHTS,) = attention_weights(
+            model, [layer.cross_attention], source_BS, target_BT
+        )
+        weights.append(weights_BHTS.mean(dim=1))
     mean_BTS = torch.stack(weights).mean(dim=0).float().cpu().numpy()
     return [
         weights_TS[: len(target) - 1, : len(source)]
@@ -69,21 +74,20 @@ def attention_maps(
     ]
 
 
-def _attention(model: Transformer, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-    cross = cast(DecoderLayer, model.decoder[max(len(model.decoder) - 2, 0)]).cross_attention
-    with keeping_weights([cross]):
-        model.states(source_BS, target_BT)
-        return cast(Tensor, cross.weights_BHLM).mean(dim=1)
-
-
-@contextmanager
-def keeping_weights(layers: Sequence[MultiHeadAttention]) -> Iterator[None]:
-    """Let attention keep its weights within the block."""
+@torch.inference_mode()
+def attention_weights(
+    model: Transformer,
+    layers: Sequence[MultiHeadAttention],
+    source_BS: Tensor,
+    target_BT: Tensor,
+) -> list[Tensor]:
+    """Return the attention weights (B, H, L, M) of some layers of a model."""
     before = [layer.keep_weights for layer in layers]
     for layer in layers:
         layer.keep_weights = True
     try:
-        yield
+        model.states(source_BS, target_BT)
+        return [cast(Tensor, layer.weights_BHLM) for layer in layers]
     finally:
         for layer, was in zip(layers, before, strict=True):
             layer.keep_weights, layer.weights_BHLM = was, None
@@ -105,12 +109,7 @@ def align_words(codec: Codec, pair: Pair, weights_TS: NDArray[np.float32]) -> Al
 
 
 def join_alignments(pieces: Iterable[AlignedPair], repeated: int = 0) -> Alignment:
-    """Return the alignment of a line that was translated in segments.
-
-    Args:
-        pieces: The parts, in order.
-        repeated: Source words at the start of the first piece that the others repeat.
-    """
+    """Join the pieces of a line, which begin with the same `repeated` source words."""
     links: Alignment = []
     source_start = target_start = 0
     for piece in pieces:
