@@ -42,36 +42,27 @@ def align(
     models: Sequence[Transformer], codec: Codec, pairs: Sequence[Pair]
 ) -> list[AlignedPair]:
     """Return the alignment of each pair."""
+    device = next(models[0].parameters()).device
     found = [AlignedPair([], 0, 0)] * len(pairs)
     longer = [max(len(source), len(target)) for source, target in pairs]
     for batch in batches_by_length(longer, DECODING_BATCH_TOKENS):
-        maps = attention_maps(models, [pairs[i] for i in batch])
-        for number, weights_TS in zip(batch, maps, strict=True):
-            found[number] = align_words(codec, pairs[number], weights_TS)
+        source_BS = pad([pairs[number][0] for number in batch]).to(device)
+        # An output that fills all positions of the model has none left for EOS.
+        targets = [pairs[number][1] for number in batch]
+        target_BT = pad([target[:-1] or target for target in targets]).to(device)
+        weights = []
+        for model in models:
+            layer = cast(DecoderLayer, model.decoder[max(len(model.decoder) - 2, 0)])
+            (weights_BHTS,) = attention_weights(
+                model, [layer.cross_attention], source_BS, target_BT
+            )
+            weights.append(weights_BHTS.mean(dim=1))
+        mean_BTS = torch.stack(weights).mean(dim=0).float().cpu().numpy()
+        for number, weights_TS in zip(batch, mean_BTS, strict=True):
+            source, target = pairs[number]
+            own_TS = weights_TS[: len(target) - 1, : len(source)]
+            found[number] = align_words(codec, pairs[number], own_TS)
     return found
-
-
-@torch.inference_mode()
-def attention_maps(
-    models: Sequence[Transformer], pairs: Sequence[Pair]
-) -> list[NDArray[np.float32]]:
-    """Return the attention (T, S) of each pair's target tokens before EOS to its source."""
-    device = next(models[0].parameters()).device
-    source_BS = pad([source for source, _ in pairs]).to(device)
-    # An output that fills all positions of the model has none left for EOS.
-    target_BT = pad([target[:-1] or target for _, target in pairs]).to(device)
-    weights = []
-    for model in models:
-        layer = cast(DecoderLayer, model.decoder[max(len(model.decoder) - 2, 0)])
-        (weights_BHTS,) = attention_weights(
-            model, [layer.cross_attention], source_BS, target_BT
-        )
-        weights.append(weights_BHTS.mean(dim=1))
-    mean_BTS = torch.stack(weights).mean(dim=0).float().cpu().numpy()
-    return [
-        weights_TS[: len(target) - 1, : len(source)]
-        for weights_TS, (source, target) in zip(mean_BTS, pairs, strict=True)
-    ]
 
 
 @torch.inference_mode()

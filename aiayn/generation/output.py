@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -134,24 +135,16 @@ class ResumableFile:
 
     def skip(self, lines: Iterable[Line]) -> Iterator[Line]:
         """Yield the lines that are left; those that are done must have been the same text."""
-        done, number, digest = self.lines, 0, hashlib.sha256()
-        for number, line in enumerate(lines, start=1):
-            if number > done:
-                yield line
-                continue
+        left, digest = iter(lines), hashlib.sha256()
+        for line in islice(left, self.lines):
             digest.update(_key(line))
-            if number == done:
-                self._check_input(digest.hexdigest())
-                self._written = self._written._replace(digest=digest)
-        if number < done:
-            self._check_input("")
-
-    def _check_input(self, found: str) -> None:
-        if found != self._digest_so_far:
+        if self.lines and digest.hexdigest() != self._digest_so_far:
             raise DataError(
                 f"{self.partial} holds {self.lines:,} lines that come from another input",
                 fix=f"give the same input, or delete {self.partial} to start over",
             )
+        self._written = self._written._replace(digest=digest)
+        yield from left
 
     def write(self, line: Line, rows: Sequence[str], special: Counter[str]) -> None:
         """Add the rows of one line of input."""

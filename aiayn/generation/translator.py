@@ -254,10 +254,7 @@ class Translator:
 
 
 def translate_lines(
-    translator: Translator,
-    lines: Iterable[Line],
-    group: ProcessGroup,
-    report: Report,
+    translator: Translator, lines: Iterable[Line], group: ProcessGroup, report: Report
 ) -> Iterator[tuple[Line, Translation]]:
     """Yield each line with its translation, in order; a collective call of all processes."""
     source = windows(lines if group.is_first else (), translator.window * group.world_size)

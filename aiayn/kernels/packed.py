@@ -6,6 +6,7 @@ Each equals `F.linear`, the 8-bit one approximately. I, O width of input and out
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -64,8 +65,7 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer."""
-        found: Tensor = self.product(x, self.packed, REDUCE_RANGE)
-        return found
+        return cast(Tensor, self.product(x, self.packed, REDUCE_RANGE))
 
 
 @contextmanager
