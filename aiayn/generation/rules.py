@@ -29,10 +29,7 @@ class Rules:
         ids_BJT: NDArray[np.int64],
         prefixes: Sequence[tuple[int, ...]],
     ) -> None:
-        """Set the logits of tokens that may not follow to -inf, in place.
-
-        A forced token may always follow.
-        """
+        """Set logits to -inf, in place, but for those of tokens that may follow or must."""
         length = ids_BJT.shape[-1]
         # Read before anything is forbidden: a forced token keeps its own logit.
         forced = {

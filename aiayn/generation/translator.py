@@ -44,10 +44,6 @@ STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 Report = Callable[[int], None]
 
 
-def ignore(lines: int) -> None:
-    """Report nothing."""
-
-
 class Output(NamedTuple):
     """One translation of a line; of a line that was cut, its segments joined."""
 
@@ -101,7 +97,7 @@ class Translator:
             yield from self.translate_window([Line(text) for text in window])
 
     def translate_window(
-        self, lines: Sequence[Line], report: Report = ignore
+        self, lines: Sequence[Line], report: Report = lambda lines: None
     ) -> list[Translation]:
         """Translate lines together; `report` is called with how many more are done."""
         texts = [line.text.strip() for line in lines]
@@ -261,7 +257,7 @@ def translate_lines(
     alone = group.world_size == 1
     while window := _next_window(source, group):
         own = [line for _, line in group.share(window)]
-        found = translator.translate_window(own, report if alone else ignore)
+        found = translator.translate_window(own, report if alone else lambda lines: None)
         yield from zip(window, group.gather(found, len(window)), strict=True)
         if not alone:
             report(len(window))

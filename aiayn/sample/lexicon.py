@@ -70,7 +70,7 @@ class Verb:
     places: Tags
 
     def fits(self, time: str, subject: Tags | None, gap: Tags | None) -> bool:
-        """Tell whether a clause about that time can have this verb, with what is given."""
+        """Whether a clause about that time can have this verb, with what is given."""
         # `They read` might be lesen or lasen.
         if time == "past" and self.en.past == self.en.base:
             return False
