@@ -85,11 +85,8 @@ def spare_rows(device: torch.device) -> int:
 
 
 def sum_type(device: torch.device) -> torch.dtype:
-    """Return the type to sum gradients in.
-
-    A CPU's products are deterministic, and float64 makes their sum independent of the order;
-    a GPU's kernels sum in an order of their own, and some devices have no float64.
-    """
+    """Return the type to sum gradients in: on a CPU, one that makes their order irrelevant."""
+    # A GPU's kernels sum in an order of their own anyway, and some devices have no float64.
     return torch.float64 if device.type == "cpu" else torch.float32
 
 
@@ -97,17 +94,14 @@ def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
     """Return the type that matrix products run in; auto: bfloat16 where the hardware has it."""
     # Differs from the paper, which trained in float32: bfloat16 products where they are fast.
     if precision == "auto":
-        precision = "bfloat16" if _multiplies_bfloat16(device) else "float32"
+        fast = device.type == "cpu" and has_bfloat16()
+        if device.type == "cuda":
+            fast = torch.cuda.is_bf16_supported(including_emulation=False)
+        precision = "bfloat16" if fast else "float32"
     if precision == "bfloat16" and device.type == "cpu" and _matrix_tiles_crash():
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
     dtype: torch.dtype = getattr(torch, precision)
     return dtype
-
-
-def _multiplies_bfloat16(device: torch.device) -> bool:
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device.type == "cpu" and has_bfloat16()
 
 
 @cache

@@ -80,7 +80,6 @@ def validation_score(data: DataFolder, decode: DecodeConfig) -> ScoreModel:
     """Return a function that translates the validation text with a model and scores it."""
     sources, references = data.text("valid")
     search = BeamSearch(beam=decode.beam, alpha=decode.alpha)
-    parsing = data.codec.settings.task == "parsing"
 
     def score(model: Transformer, group: ProcessGroup) -> Score:
         translator = Translator(
@@ -91,7 +90,7 @@ def validation_score(data: DataFolder, decode: DecodeConfig) -> ScoreModel:
         with float32_products("highest"):
             translated = [found.text for found in translator.translate(share)]
         hypotheses = group.gather(translated, len(sources))
-        if parsing:
+        if data.codec.settings.task == "parsing":
             return score_trees(references, hypotheses).scores()[0]  # F1 of all sentences
         return score_text(hypotheses, [references])[0]
 

@@ -5,12 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
+from toy import sample_pairs
 from typer.testing import CliRunner
 
 from aiayn.cli import app
 from aiayn.errors import UsageError
 from aiayn.sample import corpus
-from aiayn.sample.corpus import PARTS, part_of, sample_pairs, write_sample
+from aiayn.sample.corpus import PARTS, part_of, write_sample
 
 
 @pytest.fixture(scope="module")

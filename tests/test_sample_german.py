@@ -4,9 +4,9 @@ import random
 import re
 
 import pytest
+from toy import sample_pairs
 
 from aiayn.sample import lexicon
-from aiayn.sample.corpus import sample_pairs
 from aiayn.sample.grammar import (
     ADVERB,
     KNOWN,

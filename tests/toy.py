@@ -3,6 +3,7 @@
 Its words are a consonant and a vowel each, so a small model learns them in seconds.
 """
 
+import itertools
 import random
 import signal
 from collections.abc import Iterator
@@ -19,6 +20,14 @@ from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
+from aiayn.sample.corpus import make_chunk
+
+
+def sample_pairs(number: int, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield the first training pairs of the sample corpus: English, German."""
+    chunks = (make_chunk(seed, chunk)["train"] for chunk in itertools.count())
+    return itertools.islice((pair for pairs in chunks for pair in pairs), number)
+
 
 WORDS = [consonant + vowel for consonant in "bdgk" for vowel in "aeiou"]
 

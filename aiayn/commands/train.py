@@ -136,7 +136,7 @@ def resolve(preset: str, file: Path | None, assignments: list[str]) -> Config:
 
 
 def show_estimate(options: TrainOptions, config: Config) -> None:
-    """Print the estimates of a run; its device need not be here: a laptop may plan for a GPU."""
+    """Print the estimates of a run, even for a device that is not here."""
     import torch
 
     from aiayn.data.folder import DataFolder

@@ -65,23 +65,19 @@ class Batch:
     def halves(self) -> tuple["Batch", "Batch"]:
         """Return the upper and the lower rows as batches of their own."""
         middle = self.rows // 2
-        tokens = [sum(side) for side in zip(*self.lengths[:middle], strict=True)]
-        sources, targets = self.source_index, self.target_index
-        first = Batch(
-            self.source_BS[:middle],
-            self.target_BT[:middle],
-            sources[: tokens[0]],
-            targets[: tokens[1]],
-            self.gold_N[: tokens[1]],
-            self.lengths[:middle],
-        )
-        second = Batch(
-            self.source_BS[middle:],
-            self.target_BT[middle:],
-            sources[tokens[0] :] - middle * self.source_BS.size(1),
-            targets[tokens[1] :] - middle * self.target_BT.size(1),
-            self.gold_N[tokens[1] :],
-            self.lengths[middle:],
+        source, target = (sum(side) for side in zip(*self.lengths[:middle], strict=True))
+        upper = slice(middle), slice(source), slice(target)
+        lower = slice(middle, None), slice(source, None), slice(target, None)
+        first, second = (
+            Batch(
+                self.source_BS[rows],
+                self.target_BT[rows],
+                self.source_index[sources] - (rows.start or 0) * self.source_BS.size(1),
+                self.target_index[targets] - (rows.start or 0) * self.target_BT.size(1),
+                self.gold_N[targets],
+                self.lengths[rows],
+            )
+            for rows, sources, targets in (upper, lower)
         )
         return first, second
 

@@ -7,8 +7,7 @@ subwords, summed.
 B sentences; H heads; S, T source and target length.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -43,47 +42,43 @@ def align(
     models: Sequence[Transformer], codec: Codec, pairs: Sequence[Pair]
 ) -> list[AlignedPair]:
     """Return the alignment of each pair."""
+    device = next(models[0].parameters()).device
     found = [AlignedPair([], 0, 0)] * len(pairs)
     longer = [max(len(source), len(target)) for source, target in pairs]
     for batch in batches_by_length(longer, DECODING_BATCH_TOKENS):
-        maps = attention_maps(models, [pairs[i] for i in batch])
-        for number, weights_TS in zip(batch, maps, strict=True):
-            found[number] = align_words(codec, pairs[number], weights_TS)
+        source_BS = pad([pairs[number][0] for number in batch]).to(device)
+        # An output that fills all positions of the model has none left for EOS.
+        targets = [pairs[number][1] for number in batch]
+        target_BT = pad([target[:-1] or target for target in targets]).to(device)
+        weights = []
+        for model in models:
+            layer = cast(DecoderLayer, model.decoder[max(len(model.decoder) - 2, 0)])
+            (weights_BHTS,) = attention_weights(
+                model, [layer.cross_attention], source_BS, target_BT
+            )
+            weights.append(weights_BHTS.mean(dim=1))
+        mean_BTS = torch.stack(weights).mean(dim=0).float().cpu().numpy()
+        for number, weights_TS in zip(batch, mean_BTS, strict=True):
+            source, target = pairs[number]
+            own_TS = weights_TS[: len(target) - 1, : len(source)]
+            found[number] = align_words(codec, pairs[number], own_TS)
     return found
 
 
 @torch.inference_mode()
-def attention_maps(
-    models: Sequence[Transformer], pairs: Sequence[Pair]
-) -> list[NDArray[np.float32]]:
-    """Return the attention (T, S) of each pair's target tokens before EOS to its source."""
-    device = next(models[0].parameters()).device
-    source_BS = pad([source for source, _ in pairs]).to(device)
-    # An output that fills all positions of the model has none left for EOS.
-    target_BT = pad([target[:-1] or target for _, target in pairs]).to(device)
-    weights = [_attention(model, source_BS, target_BT) for model in models]
-    mean_BTS = torch.stack(weights).mean(dim=0).float().cpu().numpy()
-    return [
-        weights_TS[: len(target) - 1, : len(source)]
-        for weights_TS, (source, target) in zip(mean_BTS, pairs, strict=True)
-    ]
-
-
-def _attention(model: Transformer, source_BS: Tensor, target_BT: Tensor) -> Tensor:
-    cross = cast(DecoderLayer, model.decoder[max(len(model.decoder) - 2, 0)]).cross_attention
-    with keeping_weights([cross]):
-        model.states(source_BS, target_BT)
-        return cast(Tensor, cross.weights_BHLM).mean(dim=1)
-
-
-@contextmanager
-def keeping_weights(layers: Sequence[MultiHeadAttention]) -> Iterator[None]:
-    """Let attention keep its weights within the block."""
+def attention_weights(
+    model: Transformer,
+    layers: Sequence[MultiHeadAttention],
+    source_BS: Tensor,
+    target_BT: Tensor,
+) -> list[Tensor]:
+    """Return the attention weights (B, H, L, M) of some layers of a model."""
     before = [layer.keep_weights for layer in layers]
     for layer in layers:
         layer.keep_weights = True
     try:
-        yield
+        model.states(source_BS, target_BT)
+        return [cast(Tensor, layer.weights_BHLM) for layer in layers]
     finally:
         for layer, was in zip(layers, before, strict=True):
             layer.keep_weights, layer.weights_BHLM = was, None
@@ -105,12 +100,7 @@ def align_words(codec: Codec, pair: Pair, weights_TS: NDArray[np.float32]) -> Al
 
 
 def join_alignments(pieces: Iterable[AlignedPair], repeated: int = 0) -> Alignment:
-    """Return the alignment of a line that was translated in segments.
-
-    Args:
-        pieces: The parts, in order.
-        repeated: Source words at the start of the first piece that the others repeat.
-    """
+    """Join the pieces of a line, which begin with the same `repeated` source words."""
     links: Alignment = []
     source_start = target_start = 0
     for piece in pieces:

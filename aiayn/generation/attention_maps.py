@@ -5,26 +5,25 @@ N layers; H heads; L, M query and memory length.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from aiayn.config import ModelConfig
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.trees import clean, linearize, parse_tree
 from aiayn.errors import DataError, UsageError
-from aiayn.generation.alignment import keeping_weights
+from aiayn.generation.alignment import attention_weights
 from aiayn.generation.translator import Translation
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
 
 # The three uses of attention, section 3.2.3.
-ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
+KINDS = ("encoder", "decoder", "cross")
 # The decoder reads padding before the first token; a reader would take that for an end.
 START = "<s>"
 # The head that stands for all heads.
@@ -62,11 +61,7 @@ class SentenceAttention:
     """The heads, counted from 1; or MEAN alone."""
 
     def select(
-        self,
-        *,
-        kinds: Sequence[str] = (),
-        layers: Sequence[str] = (),
-        heads: Sequence[str] = (),
+        self, kinds: Sequence[str] = (), layers: Sequence[str] = (), heads: Sequence[str] = ()
     ) -> "SentenceAttention":
         """Return a selection; none given, or `all`: all of them. Heads may be MEAN alone."""
         chosen_layers = _choose("layer", layers, self.layers)
@@ -118,38 +113,28 @@ def compute_attention(
     model: Transformer, codec: Codec, source: list[int], target: list[int]
 ) -> SentenceAttention:
     """Return the attention weights of all layers and heads for one pair of ids."""
-    uses = {
-        ENCODER: [layer.self_attention for layer in model.encoder],
-        DECODER: [layer.self_attention for layer in model.decoder],
-        CROSS: [layer.cross_attention for layer in model.decoder],
-    }
-    layers = cast(dict[str, list[MultiHeadAttention]], uses)
-    device = model.output.weight.device
-    with torch.inference_mode(), keeping_weights(list(chain(*layers.values()))):
-        model.states(pad([source]).to(device), pad([target]).to(device))
-        weights = {kind: _stack(kept) for kind, kept in layers.items()}
+    uses = (
+        [layer.self_attention for layer in model.encoder],
+        [layer.self_attention for layer in model.decoder],
+        [layer.cross_attention for layer in model.decoder],
+    )
+    ids = [pad([side]).to(model.output.weight.device) for side in (source, target)]
+    kept = iter(attention_weights(model, cast(list[MultiHeadAttention], [*chain(*uses)]), *ids))
     read, written = codec.source.pieces(source), codec.target.pieces(target)
     # The decoder's input is its output one position later.
-    seen = [START, *written[:-1]]
-    sides = {ENCODER: (read, read), DECODER: (written, seen), CROSS: (written, read)}
-    return SentenceAttention(
-        source=read,
-        target=written,
-        maps={kind: AttentionMaps(*sides[kind], weights[kind]) for kind in KINDS},
-        layers=_numbers(model.config.layers),
-        heads=[*_numbers(model.config.heads)],
-    )
-
-
-def _stack(layers: list[MultiHeadAttention]) -> NDArray[np.float32]:
-    """Return the recorded weights (N, H, L, M) of the one sentence in the batch."""
-    kept = [cast(Tensor, layer.weights_BHLM)[0] for layer in layers]
-    weights_NHLM: NDArray[np.float32] = torch.stack(kept).float().cpu().numpy()
-    if not np.isfinite(weights_NHLM).all():
-        raise DataError(
-            "the model's weights are not numbers", fix="use an earlier checkpoint of the run"
-        )
-    return weights_NHLM
+    sides = ((read, read), (written, [START, *written[:-1]]), (written, read))
+    maps = {}
+    for kind, (queries, keys) in zip(KINDS, sides, strict=True):
+        of_sentence = [weights_BHLM[0] for weights_BHLM in islice(kept, model.config.layers)]
+        weights_NHLM = torch.stack(of_sentence).float().cpu().numpy()
+        if not np.isfinite(weights_NHLM).all():
+            raise DataError(
+                "the model's weights are not numbers",
+                fix="use an earlier checkpoint of the run",
+            )
+        maps[kind] = AttentionMaps(queries, keys, weights_NHLM)
+    layers, heads = _numbers(model.config.layers), _numbers(model.config.heads)
+    return SentenceAttention(read, written, maps, layers, [*heads])
 
 
 class SentencePair(NamedTuple):
@@ -168,7 +153,12 @@ def make_pair(
     source_ids = codec.encode_source(source.strip())
     _check_length(model, "source", source_ids)
     if target is not None:
-        target_ids = _encode_given(codec, target.strip())
+        target = target.strip()
+        # A parser's target is a tree in brackets, or in the symbols that it writes.
+        if codec.settings.task == "parsing" and target.startswith("("):
+            tree = clean(parse_tree(target, "the target"))
+            target = " ".join(linearize(tree)[1]) if tree else ""
+        target_ids = codec.encode_target(target)
         _check_length(model, "target", target_ids)
         return SentencePair(source_ids, target_ids)
     (translation,) = translate([source])
@@ -188,12 +178,3 @@ def _check_length(model: Transformer, side: str, ids: list[int]) -> None:
             f"the {side} has {len(ids):,} subwords, and at most {most:,} can be shown",
             fix="give a shorter sentence",
         )
-
-
-def _encode_given(codec: Codec, target: str) -> list[int]:
-    """Return the ids of a target that the user gives; a parser's may be a tree in brackets."""
-    # Else it is in the symbols that the parser writes: `S NP NN /NP ...`.
-    if codec.settings.task == "parsing" and target.startswith("("):
-        tree = clean(parse_tree(target, "the target"))
-        target = " ".join(linearize(tree)[1]) if tree else ""
-    return codec.encode_target(target)

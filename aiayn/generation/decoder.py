@@ -45,11 +45,6 @@ class KeyValueCache:
         k_BHKC, v_BHCV = self.k_BHKC[..., : self.used], self.v_BHCV[:, :, : self.used]
         return k_BHKC.mT, v_BHCV, self.bias_NJC
 
-    @property
-    def free(self) -> int:
-        """Columns that can still be added."""
-        return self.v_BHCV.size(2) - self.used
-
     def select(self, rows_B: Tensor) -> None:
         """Keep some of the sentences."""
         self.k_BHKC, self.v_BHCV = self.k_BHKC[rows_B], self.v_BHCV[rows_B]
@@ -112,7 +107,7 @@ class CachedDecoder:
             for cache in self.sources + self.targets:
                 cache.select(kept_B)
         self.columns_BJT = self.columns_BJT.flatten(0, 1)[parents_BJ]
-        if self.targets[0].free < slots:
+        if self.targets[0].v_BHCV.size(2) < self.targets[0].used + slots:
             self._grow(GROWTH_STEPS * slots)
         newest_BJT = (newest_J + self.targets[0].used).expand(sentences, slots)[..., None]
         self.columns_BJT = torch.cat([self.columns_BJT, newest_BJT], dim=-1)

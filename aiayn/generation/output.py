@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 from aiayn import console
 from aiayn.config import FormatName
@@ -43,42 +44,25 @@ class OutputFormat:
         outputs = translation.outputs[:count]
         # An empty line has one empty output, and a model of few words may have too few.
         outputs += outputs[-1:] * (count - len(outputs))
-        match self.name:
-            case "text":
-                return [_tab_separated(self._text_cells(output), output) for output in outputs]
-            case "tsv":
-                return [
-                    _tab_separated(
-                        [str(number), str(rank), _score(output), output.text], output
-                    )
-                    for rank, output in enumerate(outputs, start=1)
-                ]
-            case "jsonl":
-                return [self._json(number, translation, outputs)]
-            case _:
-                assert_never(self.name)
+        if self.name == "jsonl":
+            records = [_record(output) for output in outputs]
+            line = {"line": number, **records[0], "pieces": translation.pieces}
+            if self.nbest is not None:
+                line["nbest"] = records
+            return [json.dumps(line, ensure_ascii=False)]
+        return [self._row(number, rank, each) for rank, each in enumerate(outputs, start=1)]
 
-    def _text_cells(self, output: Output) -> list[str]:
-        return [output.text, _score(output)] if self.scores else [output.text]
-
-    def _json(self, number: int, translation: Translation, outputs: Sequence[Output]) -> str:
-        records = [_record(output) for output in outputs]
-        line = {"line": number, **records[0], "pieces": translation.pieces}
-        if self.nbest is not None:
-            line["nbest"] = records
-        return json.dumps(line, ensure_ascii=False)
-
-
-def _score(output: Output) -> str:
-    return f"{output.score:.6f}"
-
-
-def _tab_separated(cells: list[str], output: Output) -> str:
-    if output.alignment is not None:
-        cells.append(" ".join(f"{source}-{target}" for source, target in output.alignment))
-    if len(cells) == 1:
-        return cells[0]  # a tab in the text is no separator here
-    return "\t".join(cell.replace("\t", " ") for cell in cells)
+    def _row(self, number: int, rank: int, output: Output) -> str:
+        cells, score = [output.text], f"{output.score:.6f}"
+        if self.name == "tsv":
+            cells = [str(number), str(rank), score, output.text]
+        elif self.scores:
+            cells.append(score)
+        if output.alignment is not None:
+            cells.append(" ".join(f"{source}-{target}" for source, target in output.alignment))
+        if len(cells) == 1:
+            return output.text  # a tab in the text is no separator here
+        return "\t".join(cell.replace("\t", " ") for cell in cells)
 
 
 def _record(output: Output) -> dict[str, Any]:
@@ -151,24 +135,16 @@ class ResumableFile:
 
     def skip(self, lines: Iterable[Line]) -> Iterator[Line]:
         """Yield the lines that are left; those that are done must have been the same text."""
-        done, number, digest = self.lines, 0, hashlib.sha256()
-        for number, line in enumerate(lines, start=1):
-            if number > done:
-                yield line
-                continue
+        left, digest = iter(lines), hashlib.sha256()
+        for line in islice(left, self.lines):
             digest.update(_key(line))
-            if number == done:
-                self._check_input(digest.hexdigest())
-                self._written = self._written._replace(digest=digest)
-        if number < done:
-            self._check_input("")
-
-    def _check_input(self, found: str) -> None:
-        if found != self._digest_so_far:
+        if self.lines and digest.hexdigest() != self._digest_so_far:
             raise DataError(
                 f"{self.partial} holds {self.lines:,} lines that come from another input",
                 fix=f"give the same input, or delete {self.partial} to start over",
             )
+        self._written = self._written._replace(digest=digest)
+        yield from left
 
     def write(self, line: Line, rows: Sequence[str], special: Counter[str]) -> None:
         """Add the rows of one line of input."""

@@ -42,18 +42,13 @@ def load_models(
             fix="pass --device cpu, or --precision bfloat16 or float16",
         )
     dtype = torch.float32
+    layers: tuple[MakeLayer, MakeLayer] = (Int8Linear, Int8Linear)
     if precision != "int8":
         dtype = choose_precision(cast(Precision, precision), device)
-    models = [prepare(file.build(), *choose_layers(device, precision)) for file in files]
+        packs = device.type == "cpu" and precision == "float32" and torch._C._has_mkldnn
+        layers = (plain, PackedLinear if packs else plain)
+    models = [prepare(file.build(), *layers) for file in files]
     return files, [model.to(device, dtype) for model in models]
-
-
-def choose_layers(device: torch.device, precision: str) -> tuple[MakeLayer, MakeLayer]:
-    """Return the fastest linear layers: for the whole source, and for decoding steps."""
-    if precision == "int8":
-        return Int8Linear, Int8Linear
-    packs = device.type == "cpu" and precision == "float32" and torch._C._has_mkldnn
-    return plain, PackedLinear if packs else plain
 
 
 def prepare(

@@ -29,10 +29,7 @@ class Rules:
         ids_BJT: NDArray[np.int64],
         prefixes: Sequence[tuple[int, ...]],
     ) -> None:
-        """Set the logits of tokens that may not follow to -inf, in place.
-
-        A forced token may always follow.
-        """
+        """Set logits to -inf, in place, but for those of tokens that may follow or must."""
         length = ids_BJT.shape[-1]
         # Read before anything is forbidden: a forced token keeps its own logit.
         forced = {
@@ -43,27 +40,16 @@ class Rules:
         logits_BJW[..., PAD] = -math.inf
         if length < self.min_length:
             logits_BJW[..., EOS] = -math.inf
-        if self.no_repeat:
-            for (row, slot), banned in self._repetitions(ids_BJT):
-                logits_BJW[row, slot, banned] = -math.inf
+        n = self.no_repeat
+        if 0 < n <= length:
+            grams = np.lib.stride_tricks.sliding_window_view(ids_BJT, n, axis=-1)
+            # Where the last n - 1 tokens stood before, what followed them may not follow again.
+            suffix = ids_BJT[..., None, length - n + 1 :]
+            rows, slots, places = np.nonzero((grams[..., :-1] == suffix).all(axis=-1))
+            logits_BJW[rows, slots, grams[rows, slots, places, -1]] = -math.inf
         for row, (token, logit_J) in forced.items():
             logits_BJW[row] = -math.inf
             logits_BJW[row, :, token] = logit_J
-
-    def _repetitions(
-        self, ids_BJT: NDArray[np.int64]
-    ) -> list[tuple[tuple[int, ...], list[int]]]:
-        """Return the tokens that would repeat an n-gram, by hypothesis."""
-        n = self.no_repeat
-        if ids_BJT.shape[-1] < n:
-            return []
-        grams = np.lib.stride_tricks.sliding_window_view(ids_BJT, n, axis=-1)
-        suffix = ids_BJT[..., ids_BJT.shape[-1] - n + 1 :]
-        same = (grams[..., :-1] == suffix[..., None, :]).all(axis=-1)
-        found: dict[tuple[int, ...], list[int]] = {}
-        for row, slot, place in np.argwhere(same):
-            found.setdefault((int(row), int(slot)), []).append(int(grams[row, slot, place, -1]))
-        return list(found.items())
 
 
 NO_RULES = Rules()

@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aiayn.generation.rules import NO_RULES, Rules
-from aiayn.generation.search import (
-    DEFAULT,
-    Hypothesis,
-    SearchState,
-    Step,
-    Task,
-    length_penalty,
-)
+from aiayn.generation.search import DEFAULT, Hypothesis, SearchState, Step, Task, length_penalty
 from aiayn.special_ids import EOS
 
 

@@ -44,12 +44,8 @@ def score_targets(
     batch_tokens: int = DECODING_BATCH_TOKENS,
 ) -> list[ScoredTarget]:
     """Return the log-probabilities of the targets, in order."""
-    pairs = [
-        (np.array(source), np.array(target))
-        for source, target in zip(
-            codec.encode_source_batch(sources), codec.encode_target_batch(targets), strict=True
-        )
-    ]
+    encoded = codec.encode_source_batch(sources), codec.encode_target_batch(targets)
+    pairs = [(np.array(x), np.array(y)) for x, y in zip(*encoded, strict=True)]
     lengths = [np.array([len(pair[side]) for pair in pairs], dtype=np.int32) for side in (0, 1)]
     found: list[list[float]] = [[] for _ in pairs]
     for numbers in micro_batches(np.arange(len(pairs)), *lengths, limit=batch_tokens):

@@ -53,13 +53,11 @@ class Step(Protocol):
     """Extends hypotheses by one token."""
 
     def __call__(self, tokens_BJ: Tensor, parents_BJ: Tensor | None) -> Tensor:
-        """Return the logits (B, J, W) of the token that follows; log-probabilities will do.
+        """Return the logits (B, J, W) of what follows the last tokens (at first, padding).
 
-        Args:
-            tokens_BJ: The last token of each hypothesis; padding before the first.
-            parents_BJ: Which hypothesis of the step before each one continues, counted through
-                all sentences; those of finished sentences no longer occur. None at the first
-                step, when each sentence has one empty hypothesis.
+        Parents are the hypotheses of the step before that each one continues, counted through
+        all sentences; None at the first step, when each sentence has one empty hypothesis.
+        Those of finished sentences no longer occur. Log-probabilities will do for logits.
         """
 
 
@@ -105,13 +103,7 @@ class BeamSearch:
     def __call__(
         self, step: Step, tasks: list[Task], device: torch.device
     ) -> list[list[Hypothesis]]:
-        """Return the `nbest` hypotheses of each sentence, best first.
-
-        Args:
-            step: Scores the next token.
-            tasks: What to search, sentence by sentence.
-            device: Where the step function works.
-        """
+        """Return the `nbest` hypotheses of each sentence, best first."""
         return BeamState(tasks, self).run(step, device)
 
 
@@ -140,12 +132,7 @@ class ActiveSentences:
 
 
 class SearchState(ABC):
-    """Hypotheses of the sentences that are still searched, and the results of the others.
-
-    Attributes:
-        rows: The sentences that are still searched.
-        results: The hypotheses of each finished sentence.
-    """
+    """Hypotheses of the sentences that are still searched, and the results of the others."""
 
     def __init__(self, tasks: list[Task], rules: Rules) -> None:
         self.tasks, self.rules = tasks, rules
@@ -180,9 +167,7 @@ class SearchState(ABC):
     def extend(self, logits_BJW: Tensor, normalizer_BJ: Tensor) -> NDArray[np.int64]:
         """Add one token to each hypothesis; return which slot each one continues.
 
-        Args:
-            logits_BJW: Scores of the next token, -inf where the rules forbid it.
-            normalizer_BJ: Subtracted from a score, gives log P.
+        A logit, -inf where the rules forbid the token, minus the normalizer is log P.
         """
 
     @abstractmethod

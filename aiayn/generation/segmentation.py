@@ -1,10 +1,7 @@
 """Very long lines: cut into segments that are translated one by one and joined again."""
 
-import zlib
 from collections.abc import Callable
 from typing import NamedTuple
-
-import numpy as np
 
 from aiayn.data.vocabulary import LANGUAGE, SPACE, Vocabulary
 from aiayn.generation.search import Task
@@ -37,11 +34,6 @@ def has_language_tag(ids: list[int], vocabulary: Vocabulary) -> bool:
     """Whether a line begins with the language to translate to, as in `>>fra<<`."""
     (first,) = vocabulary.pieces(ids[:1])
     return LANGUAGE.fullmatch(first) is not None
-
-
-def seed_of(ids: list[int]) -> int:
-    """Return what seeds the random numbers of a sentence: its own ids and nothing else."""
-    return zlib.crc32(np.array(ids).tobytes())
 
 
 def cut(

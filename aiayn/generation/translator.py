@@ -1,11 +1,13 @@
 """Lines of text to translations: encode, search in batches of similar length, decode."""
 
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from aiayn.config import DECODING_BATCH_TOKENS
@@ -28,7 +30,7 @@ from aiayn.generation.search import (
     Task,
     round_up,
 )
-from aiayn.generation.segmentation import Segment, has_language_tag, seed_of, segment
+from aiayn.generation.segmentation import Segment, has_language_tag, segment
 from aiayn.generation.streaming import Line, windows
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS
@@ -141,7 +143,9 @@ class Translator:
                 f" has {most:,} positions for an output and its end",
                 fix="give a shorter prefix in its line",
             )
-        return Segment(source, Task(most, tuple(prefix), seed_of(source)), first)
+        # Random numbers depend on the sentence and on nothing else.
+        seed = zlib.crc32(np.array(source).tobytes())
+        return Segment(source, Task(most, tuple(prefix), seed), first)
 
     def _join(
         self, line: str, sources: list[list[int]], found: list[list[Hypothesis]]
@@ -154,29 +158,25 @@ class Translator:
             )
         ranks = range(max((len(hypotheses) for hypotheses in found), default=1))
         chosen = [[each[min(rank, len(each) - 1)] for each in found] for rank in ranks]
-        outputs = [self._output(sources, parts) for parts in chosen]
-        if sources and self.codec.settings.task == "parsing":
-            return self._to_trees(line, len(sources), outputs)
-        return Translation(outputs, len(sources), {})
-
-    def _output(self, sources: list[list[int]], parts: list[Hypothesis]) -> Output:
-        return Output(
-            text=" ".join(self.codec.decode_target(part.ids) for part in parts),
-            score=sum((part.score for part in parts), start=0.0),
-            finished=all(part.finished for part in parts),
-            pairs=[(ids, [*part.ids, EOS]) for ids, part in zip(sources, parts, strict=True)],
-        )
-
-    def _to_trees(self, line: str, segments: int, outputs: list[Output]) -> Translation:
-        """Return trees over the words of the line; symbols that are not a tree are repaired."""
+        outputs = [
+            Output(
+                text=" ".join(self.codec.decode_target(part.ids) for part in parts),
+                score=sum((part.score for part in parts), start=0.0),
+                finished=all(part.finished for part in parts),
+                pairs=[(ids, [*p.ids, EOS]) for ids, p in zip(sources, parts, strict=True)],
+            )
+            for parts in chosen
+        ]
+        if not sources or self.codec.settings.task != "parsing":
+            return Translation(outputs, len(sources), {})
+        # Symbols that are not a tree over the words of the line are repaired.
         tags = set(self.codec.settings.tags.split())
         trees = [delinearize(line.split(), output.text.split(), tags) for output in outputs]
         written = [
             output._replace(text=write(tree))
             for output, (tree, _) in zip(outputs, trees, strict=True)
         ]
-        _, repairs = trees[0]
-        return Translation(written, segments, dict(repairs))
+        return Translation(written, len(sources), dict(trees[0][1]))
 
     def _align(self, translations: list[Translation]) -> list[Translation]:
         """Add the alignments of all outputs."""
@@ -250,21 +250,14 @@ class Translator:
 
 
 def translate_lines(
-    translator: Translator,
-    lines: Iterable[Line],
-    group: ProcessGroup,
-    report: Callable[[int], None],
+    translator: Translator, lines: Iterable[Line], group: ProcessGroup, report: Report
 ) -> Iterator[tuple[Line, Translation]]:
     """Yield each line with its translation, in order; a collective call of all processes."""
     source = windows(lines if group.is_first else (), translator.window * group.world_size)
     alone = group.world_size == 1
     while window := _next_window(source, group):
         own = [line for _, line in group.share(window)]
-        found = (
-            translator.translate_window(own, report)
-            if alone
-            else translator.translate_window(own)
-        )
+        found = translator.translate_window(own, report if alone else lambda lines: None)
         yield from zip(window, group.gather(found, len(window)), strict=True)
         if not alone:
             report(len(window))
@@ -286,13 +279,6 @@ def unusual_features(line: Line, translation: Translation) -> Counter[str]:
     found["empty"] = translation.pieces == 0
     found["translated in pieces"] = translation.pieces > 1
     found["at the length limit"] = not translation.outputs[0].finished
-    found["not UTF-8"] = "\ufffd" in line.text and not _is_utf8(line.raw)
+    # U+FFFD stands for bytes that are not UTF-8, unless the input has that character itself.
+    found["not UTF-8"] = "\ufffd" in line.text and line.text.encode() != line.raw
     return found
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

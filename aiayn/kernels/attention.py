@@ -5,7 +5,7 @@ d_v per head; N heads of all sentences.
 """
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -18,8 +18,7 @@ def softmax(x: Tensor) -> Tensor:
     """Return x.softmax(dim=-1), with a thread-invariant gradient on a CPU."""
     if not is_training_on_cpu(x):
         return x.softmax(dim=-1)
-    found: Tensor = apply(_Softmax, x)
-    return found
+    return cast(Tensor, apply(_Softmax, x))
 
 
 class _Softmax(torch.autograd.Function):

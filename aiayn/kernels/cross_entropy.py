@@ -16,12 +16,7 @@ from torch import Tensor
 
 from aiayn.device import elements_at_once
 from aiayn.kernels.autograd import apply
-from aiayn.kernels.linear import (
-    bfloat16_copy,
-    can_use_onednn,
-    onednn_linear,
-    uses_bfloat16,
-)
+from aiayn.kernels.linear import bfloat16_copy, can_use_onednn, onednn_linear, uses_bfloat16
 
 # In float16 the gradient of a rare token would underflow; products are scaled up by this.
 HALF_SCALE = 1024.0

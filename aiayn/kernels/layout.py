@@ -8,7 +8,7 @@ B sentences; L length; N tokens; R rows: N, rounded up; D width.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -56,10 +56,8 @@ class Layout:
         """Return the rows (R, D) that are tokens; x itself where it stays padded."""
         if self.packing is None:
             return x_BLD
-        found: Tensor = apply(
-            _Pack, x_BLD.flatten(0, 1), self.packing.index_R, self.packing.tokens
-        )
-        return found
+        p = self.packing
+        return cast(Tensor, apply(_Pack, x_BLD.flatten(0, 1), p.index_R, p.tokens))
 
     def unpack(self, x: Tensor) -> Tensor:
         """Return the rectangle (B, L, D), zero at padding."""

@@ -4,7 +4,7 @@ N rows; I, O width of input and output.
 """
 
 from collections.abc import MutableMapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -34,8 +34,7 @@ def fused_linear(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
         weight_OI = bfloat16_copy(*(layer.weight for layer in layers))
         bias_O = None if layers[0].bias is None else torch.cat([each.bias for each in layers])
         parameters = [p for layer in layers for p in layer.parameters()]
-        found: Tensor = apply(_BFloat16Linear, x, weight_OI, bias_O, *parameters)
-        return found
+        return cast(Tensor, apply(_BFloat16Linear, x, weight_OI, bias_O, *parameters))
     if len(layers) == 1:
         return linear(x, layers[0].weight, layers[0].bias)
     return linear(x, *concat_weights(layers))
@@ -44,8 +43,7 @@ def fused_linear(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
 def linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """Return x W^T + b, by the fastest products where gradients are wanted."""
     if is_training_on_cpu(x) and can_use_onednn(x):
-        found: Tensor = apply(_Linear, x, weight_OI, bias_O)
-        return found
+        return cast(Tensor, apply(_Linear, x, weight_OI, bias_O))
     return F.linear(x, weight_OI, bias_O)
 
 
@@ -74,10 +72,8 @@ def uses_bfloat16(x: Tensor) -> bool:
 def onednn_linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """Return x W^T + b in one pass; the weight may be packed for it."""
     # torch's compiler emits this call. It is undocumented, but our bound on torch holds.
-    found: Tensor = torch.ops.mkldnn._linear_pointwise.default(
-        x, weight_OI, bias_O, "none", [], ""
-    )
-    return found
+    product = torch.ops.mkldnn._linear_pointwise.default
+    return cast(Tensor, product(x, weight_OI, bias_O, "none", [], ""))
 
 
 def concat_weights(layers: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:

@@ -4,7 +4,7 @@ torch's threads each sum the gradients of weight and bias over their part of the
 the last digits differ from one number of threads to another.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +20,7 @@ class LayerNorm(nn.LayerNorm):
         """Normalize each position by itself."""
         if not is_training_on_cpu(x):
             return super().forward(x)
-        found: Tensor = apply(_LayerNorm, x, self.weight, self.bias, self.eps)
-        return found
+        return cast(Tensor, apply(_LayerNorm, x, self.weight, self.bias, self.eps))
 
 
 class _LayerNorm(torch.autograd.Function):

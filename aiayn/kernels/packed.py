@@ -4,8 +4,7 @@ Each equals `F.linear`, the 8-bit one approximately. I, O width of input and out
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -59,22 +58,16 @@ class Int8Linear(nn.Module):
             # torch plans to move quantized tensors elsewhere; our bound on its version holds.
             warnings.simplefilter("ignore")
             integers_OI = torch.quantize_per_channel(weight_OI, scale_O, zero_O, 0, torch.qint8)
-        with _quantized_engine(WIDE_ENGINE if self.out_features >= WIDE else ""):
+        # Weights are packed for the engine that is set; the layer stays with it.
+        engines = torch.backends.quantized
+        before = engines.engine
+        if self.out_features >= WIDE and WIDE_ENGINE in engines.supported_engines:
+            engines.engine = WIDE_ENGINE
+        try:
             self.packed = torch.ops.quantized.linear_prepack(integers_OI, bias_O)
+        finally:
+            engines.engine = before
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer."""
-        found: Tensor = self.product(x, self.packed, REDUCE_RANGE)
-        return found
-
-
-@contextmanager
-def _quantized_engine(name: str) -> Iterator[None]:
-    """Pack weights for another engine than torch's choice, where it exists."""
-    before = torch.backends.quantized.engine
-    if name in torch.backends.quantized.supported_engines:
-        torch.backends.quantized.engine = name
-    try:
-        yield
-    finally:
-        torch.backends.quantized.engine = before
+        return cast(Tensor, self.product(x, self.packed, REDUCE_RANGE))

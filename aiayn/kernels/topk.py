@@ -55,7 +55,7 @@ def _blocked_topk(logits_BJW: Tensor, added_BJ: Tensor, count: int) -> tuple[Ten
     With 64 sentences of 4 hypotheses on one thread this is 2.9 times as fast as `topk` of all
     at 8,000 words, and 7.5 times at 37,000.
     """
-    sentences, slots, width = logits_BJW.shape
+    (sentences, slots, width), device = logits_BJW.shape, logits_BJW.device
     blocks = width // BLOCK
     if slots * blocks < 2 * count:
         sums_BN = (logits_BJW + added_BJ[..., None]).flatten(1)
@@ -64,17 +64,13 @@ def _blocked_topk(logits_BJW: Tensor, added_BJ: Tensor, count: int) -> tuple[Ten
     largest_BJM = whole_BJMN.amax(dim=-1) + added_BJ[..., None]
     chosen_BC = largest_BJM.flatten(1).topk(count, dim=1).indices
     starts_BC = chosen_BC // blocks * width + chosen_BC % blocks * BLOCK
-    inside_BN = (starts_BC[..., None] + _arange(0, BLOCK, logits_BJW)).flatten(1)
+    inside_BN = (starts_BC[..., None] + torch.arange(BLOCK, device=device)).flatten(1)
     # What is left over behind the last whole block of each row is always looked at.
-    outside_JN = _arange(0, slots, logits_BJW)[:, None] * width
-    outside_JN = outside_JN + _arange(blocks * BLOCK, width, logits_BJW)
+    outside_JN = torch.arange(slots, device=device)[:, None] * width
+    outside_JN = outside_JN + torch.arange(blocks * BLOCK, width, device=device)
     outside_BN = outside_JN.flatten().expand(sentences, -1)
     places_BN = torch.cat([inside_BN, outside_BN], dim=1)
     sums_BN = logits_BJW.flatten(1).gather(1, places_BN)
     sums_BN += added_BJ.gather(1, places_BN // width)
     top_BC, order_BC = sums_BN.topk(count, dim=1)
     return top_BC, places_BN.gather(1, order_BC)
-
-
-def _arange(start: int, stop: int, like: Tensor) -> Tensor:
-    return torch.arange(start, stop, device=like.device)

@@ -49,12 +49,6 @@ def make_chunk(seed: int, number: int) -> dict[str, list[Pair]]:
     return parts
 
 
-def sample_pairs(number: int, seed: int) -> Iterator[Pair]:
-    """Yield the first training pairs of a seed: English, German."""
-    chunks = (make_chunk(seed, chunk)["train"] for chunk in count())
-    return islice((pair for pairs in chunks for pair in pairs), number)
-
-
 def write_sample(
     folder: Path,
     *,

@@ -338,16 +338,16 @@ class Grammar:
             for case in morphology.CASES
         )
         en, known = _joined(before, adjective_en, noun.en[plural]), "known" in chosen.roles
-        phrase = Phrase(en, en, cases, gender, noun.tags, 1 + plural, known)
-        return phrase._replace(prepositions=noun.prepositions)
+        tags, places = noun.tags, noun.prepositions
+        return Phrase(en, en, cases, gender, tags, 1 + plural, known, prepositions=places)
 
     def _with_relative(self, phrase: Phrase) -> Phrase:
         """Give a noun a relative clause now and then, as its subject or as its object."""
         if phrase.pronoun or self.draw() > RELATIVE_CLAUSE:
             return phrase
         en, object_en = ("who", "whom") if "person" in phrase.tags else ("which", "which")
-        who = phrase._replace(en=en, object_en=object_en, pronoun=True)
-        who = who._replace(de=morphology.RELATIVE[phrase.gender])
+        german = morphology.RELATIVE[phrase.gender]
+        who = phrase._replace(en=en, object_en=object_en, de=german, pronoun=True)
         said = self.expand("relative", who=who)
         english = f"{phrase.en} {said.en}"
         cases = tuple(f"{form}, {said.de}," for form in phrase.de)

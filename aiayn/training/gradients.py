@@ -24,10 +24,8 @@ AT_ONCE = 2**16
 class Gradients:
     """All gradients of a model, one after the other.
 
-    Attributes:
-        flat: Autograd adds to it and the optimizer reads it: the gradient of each parameter is
-            a view into it.
-        total: The sum over the micro-batches; `flat` itself where float32 serves for it.
+    Autograd adds to `flat`, of which the gradient of each parameter is a view. `total` is the
+    sum over the micro-batches; `flat` itself where float32 serves for it.
     """
 
     def __init__(self, model: nn.Module) -> None:

@@ -25,18 +25,13 @@ class Update:
     epoch: int
     number: int
     """Position in the epoch, from 0."""
-    updates_in_epoch: int
+    next_position: tuple[int, int]
+    """The epoch and number of the update that follows."""
     source_tokens: int
     target_tokens: int
     """Tokens of the whole update, over all processes, without padding."""
     micro: list[tuple[int, Batch]]
     """This process's micro-batches with their numbers in the update."""
-
-    @property
-    def next_position(self) -> tuple[int, int]:
-        """The epoch and number of the update that follows."""
-        last = self.number + 1 == self.updates_in_epoch
-        return (self.epoch + 1, 0) if last else (self.epoch, self.number + 1)
 
 
 def updates_from(
@@ -56,11 +51,12 @@ def updates_from(
         )
         for position in range(number, len(plan)):
             pairs = plan.pairs(position)
+            last = position + 1 == len(plan)
             pieces = micro_batches(pairs, source, target, limit=batch.micro_tokens)
             yield Update(
                 epoch=epoch,
                 number=position,
-                updates_in_epoch=len(plan),
+                next_position=(epoch + 1, 0) if last else (epoch, position + 1),
                 source_tokens=int(source[pairs].sum()),
                 target_tokens=int(target[pairs].sum()),
                 micro=[

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
-from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 
 from aiayn import console
@@ -60,7 +60,6 @@ class TrainingLog:
         self.last_line = time.monotonic()
         self.files: list[TextIO] = []
         self.bar: ProgressBar | None = None
-        self.task: TaskID | None = None
         if enabled:
             self.files = [
                 path.open("a", encoding="utf-8", errors="backslashreplace")
@@ -69,7 +68,7 @@ class TrainingLog:
         if enabled and console.stderr.is_terminal:
             columns = (BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn())
             self.bar = ProgressBar(*columns, console=console.stderr)
-            self.task = self.bar.add_task("starting", total=steps)
+            self.bar.add_task("starting", total=steps)
             self.bar.start()
 
     def close(self) -> None:
@@ -89,8 +88,8 @@ class TrainingLog:
             self.writer(metrics.step, {f"train/{name}": n for name, n in numbers.items()})
         line = metrics.line(self.steps)
         self._log(line)
-        if self.bar and self.task is not None:
-            self.bar.update(self.task, completed=metrics.step, description=line)
+        if self.bar:
+            self.bar.update(self.bar.task_ids[0], completed=metrics.step, description=line)
         elif time.monotonic() - self.last_line >= console.PLAIN_LINE_SECONDS:
             self.last_line = time.monotonic()
             console.say(line)

@@ -12,13 +12,11 @@ from torch import Tensor
 
 from aiayn.checkpoint import ModelFile, save_model
 from aiayn.config import Config, parse_interval
-from aiayn.data.batch import Batch
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision, float32_products, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
 from aiayn.errors import Diverged
-from aiayn.model.transformer import Transformer
 from aiayn.run_folder import RunFolder, has_current_average, list_steps
 from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
@@ -241,7 +239,19 @@ def validate(t: Training) -> None:
         return
     log_metrics(t)
     progress = t.state.progress
-    found = measure(t, t.valid)
+    model = t.state.model
+    model.eval()
+    loss = validation_loss(
+        model,
+        t.valid,
+        t.group,
+        t.dtype,
+        batch_loss=lambda model, batch: batch_loss(model, batch, smoothing=0.0).plain,
+        limit=t.config.batch.micro_tokens,
+    )
+    score = t.score(model, t.group) if t.score and math.isfinite(loss) else None
+    model.train()
+    found = Validation(loss, score)
     if not math.isfinite(found.loss):
         raise Diverged(
             f"training diverged: after update {progress.step:,} the validation loss is"
@@ -254,20 +264,6 @@ def validate(t: Training) -> None:
         t.group.on_first_rank(lambda: save_model(path, t.state.to_file(resumable=False)))
     t.log.validation(progress.step, found, best=best)
     t.logged_at = time.monotonic()
-
-
-def measure(t: Training, valid: Corpus) -> Validation:
-    """Return loss and score of the model, without dropout."""
-    model, limit = t.state.model, t.config.batch.micro_tokens
-
-    def plain_loss(model: Transformer, batch: Batch) -> Tensor:
-        return batch_loss(model, batch, smoothing=0.0).plain
-
-    model.eval()
-    loss = validation_loss(model, valid, t.group, t.dtype, batch_loss=plain_loss, limit=limit)
-    score = t.score(model, t.group) if t.score and math.isfinite(loss) else None
-    model.train()
-    return Validation(loss, score)
 
 
 def checkpoint_due(t: Training) -> bool:

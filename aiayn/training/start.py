@@ -17,7 +17,7 @@ from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
 from aiayn.run_folder import RunFolder, fingerprint
 from aiayn.training.state import TrainState, fresh_state
-from aiayn.training.update import MicroBatch, accumulate_gradients
+from aiayn.training.update import accumulate_gradients
 
 # Padding makes a batch about a tenth larger.
 PADDING = 1.1
@@ -131,7 +131,7 @@ def probe_memory(state: TrainState, corpus: Corpus, dtype: torch.dtype) -> None:
     batch = collate([corpus.pair(int(i)) for i in longest]).to(device)
     # Adam allocates its two moments at the first step: this takes their place.
     moments = torch.empty(2 * state.gradients.flat.numel(), device=device)
-    accumulate_gradients(state, [MicroBatch("probe", batch)], dtype)
+    accumulate_gradients(state, [("probe", batch)], dtype)
     del moments
 
 

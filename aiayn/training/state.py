@@ -62,17 +62,10 @@ def fresh_state(
         # Layer by layer: 2 graphs in place of 2 N, and sequence lengths stay dynamic.
         for layer in (*model.encoder, *model.decoder):
             layer.compile(dynamic=True)
-    return TrainState(
-        config=config,
-        codec=codec,
-        model=model,
-        optimizer=build_optimizer(model, config.optim),
-        # Losses are summed, not averaged, over tokens, so gradients are large from the start.
-        scaler=torch.amp.GradScaler(
-            device.type, init_scale=1.0, enabled=dtype == torch.float16
-        ),
-        gradients=Gradients(model),
-    )
+    optimizer = build_optimizer(model, config.optim)
+    # Losses are summed, not averaged, over tokens, so gradients are large from the start.
+    scaler = torch.amp.GradScaler(device.type, init_scale=1.0, enabled=dtype == torch.float16)
+    return TrainState(config, codec, model, optimizer, scaler, Gradients(model))
 
 
 def build_optimizer(model: Transformer, optim: OptimConfig) -> torch.optim.Optimizer:

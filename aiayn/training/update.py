@@ -2,7 +2,6 @@
 
 import hashlib
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,24 +15,18 @@ from aiayn.training.loss import batch_loss
 from aiayn.training.schedule import learning_rate
 from aiayn.training.state import TrainState
 
-
-class MicroBatch(NamedTuple):
-    """A batch that goes through the network at once, and the name that seeds its dropout."""
-
-    name: str
-    batch: Batch
+# The name that seeds the dropout of a batch, and the batch.
+MicroBatch = tuple[str, Batch]
 
 
 def run_update(
     state: TrainState, update: Update, group: ProcessGroup, dtype: torch.dtype
 ) -> Tensor:
-    """Train on one update.
+    """Train on one update; return smoothed and plain loss here, and the gradient's norm.
 
-    Returns:
-        This process's sums of the smoothed and the plain loss, and the norm of the gradient of
-        the whole update: still on the device, so that nothing waits for it.
+    They are still on the device, so that nothing waits for them.
     """
-    micro_batches = [MicroBatch(str(number), batch) for number, batch in update.micro]
+    micro_batches = [(str(number), batch) for number, batch in update.micro]
     losses = accumulate_gradients(state, micro_batches, dtype)
     norm = state.gradients.finish(group, update.target_tokens)
     # Dividing by a tensor: reading the scale as a number would wait for the device.
@@ -59,30 +52,29 @@ def accumulate_gradients(
         ]
         state.gradients.clear()
         losses = torch.zeros(2, dtype=sum_type(device), device=device)
-        for micro_batch in fitting:
-            loss = if_it_fits(partial(backward, state, micro_batch, dtype), device)
+        for name, batch in fitting:
+            loss = if_it_fits(partial(backward, state, name, batch, dtype), device)
             if loss is None:
                 break
             losses += loss
             state.gradients.collect()
         else:
             return losses
-        tokens = micro_batch.batch.padded_tokens
-        if micro_batch.batch.rows == 1:
+        state.too_large = batch.padded_tokens
+        if batch.rows == 1:
             raise MemoryTooSmall(
-                f"a pair of {tokens:,} tokens does not fit in memory by itself",
+                f"a pair of {state.too_large:,} tokens does not fit in memory by itself",
                 fix="preprocess with a smaller --max-length, or train a smaller model",
             )
-        state.too_large = tokens
 
 
-def backward(state: TrainState, micro_batch: MicroBatch, dtype: torch.dtype) -> Tensor:
+def backward(state: TrainState, name: str, batch: Batch, dtype: torch.dtype) -> Tensor:
     """Add the gradient of one micro-batch and return its two losses."""
     device, config = state.gradients.device, state.config
     # Seeded by its place in the run, not by what ran before: resuming draws the same.
-    seed_dropout(device, dropout_seed(config.train.seed, state.progress.step, micro_batch.name))
+    seed_dropout(device, dropout_seed(config.train.seed, state.progress.step, name))
     with autocast(device, dtype):
-        loss = batch_loss(state.model, micro_batch.batch, config.optim.smoothing)
+        loss = batch_loss(state.model, batch, config.optim.smoothing)
     torch.autograd.backward(state.scaler.scale(loss.smoothed))
     return torch.stack([loss.smoothed.detach(), loss.plain])
 
@@ -109,13 +101,13 @@ def current_rate(state: TrainState) -> float:
 
 def split_to_fit(micro_batch: MicroBatch, too_large: int) -> list[MicroBatch]:
     """Halve a micro-batch until it is smaller than what did not fit before; 0: all fits."""
-    batch = micro_batch.batch
+    name, batch = micro_batch
     if not too_large or batch.padded_tokens < too_large or batch.rows == 1:
         return [micro_batch]
     return [
         part
         for number, half in enumerate(batch.halves())
-        for part in split_to_fit(MicroBatch(f"{micro_batch.name}.{number}", half), too_large)
+        for part in split_to_fit((f"{name}.{number}", half), too_large)
     ]
 
 
