@@ -23,7 +23,7 @@ from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
 
 # The three uses of attention, section 3.2.3.
-KINDS = ("encoder", "decoder", "cross")
+_, _, CROSS = KINDS = ("encoder", "decoder", "cross")
 # The decoder reads padding before the first token; a reader would take that for an end.
 START = "<s>"
 # The head that stands for all heads.
