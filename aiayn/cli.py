@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -95,10 +94,28 @@ app = typer.Typer(
 
 
 def load_command(name: str) -> click.Command:
-    """Return a command from the module of its name; only that one is imported."""
-    # `import` is a keyword of Python.
-    word = "import_" if name == "import" else name
-    command: click.Command = getattr(import_module(f"aiayn.commands.{word}"), word)
+    """Return a command; only its module is imported."""
+    match name:
+        case "sample":
+            from aiayn.commands.sample import sample as command
+        case "preprocess":
+            from aiayn.commands.preprocess import preprocess as command
+        case "train":
+            from aiayn.commands.train import train as command
+        case "average":
+            from aiayn.commands.average import average as command
+        case "generate":
+            from aiayn.commands.generate import generate as command
+        case "score":
+            from aiayn.commands.score import score as command
+        case "attend":
+            from aiayn.commands.attend import attend as command
+        case "export":
+            from aiayn.commands.export import export as command
+        case "import":
+            from aiayn.commands.import_ import import_ as command
+        case _:
+            from aiayn.commands.info import info as command
     return command
 
 

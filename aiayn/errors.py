@@ -1,6 +1,17 @@
 """Errors that a user can act on: what was found, what was wanted, and how to fix it.
 
-The class decides on the exit code. 0 is done, and 1 is a bug: anything but an AiaynError.
+AiaynError
+|-- UsageError        2  an option, a setting or a folder that does not fit
+|-- DataError         3  a file whose content does not fit
+|-- MemoryTooSmall    4  one sentence does not fit
+|-- Diverged          5  the loss or a gradient is not finite
+|-- OutsideBand       6  a score outside the band asked for
+|-- ProcessLost      69  another process of the run has died
+|-- Stopped          75  stopped by a signal or a time limit, everything saved
+|   `-- Interrupted 130  stopped by Ctrl-C, everything saved
+`-- ProcessKilled   137  a process of the run was killed
+
+Exit code 0 is done and 1 is a bug: anything that is not an AiaynError.
 """
 
 import difflib
