@@ -15,21 +15,16 @@ from aiayn.errors import AiaynError, Stopped, UsageError, did_you_mean
 
 # The commands in the order of the pipeline, with the first line of their help.
 SUMMARIES = {
-    "sample": "Make an English-German corpus by rule, of any size, for trying, testing and"
-    " measuring.",
+    "sample": "Make an English-German corpus by rule, of any size, to try, test and measure with.",
     "preprocess": "Turn text into subword ids: the data folder that `train` reads.",
     "train": "Train a Transformer (section 5 of the paper).",
     "average": "Average checkpoints of a run into one model file (section 6.1 of the paper).",
     "generate": "Translate text, one line out for each line in (section 6.1 of the paper).",
-    "score": "Score translations or parses: the number, and the signature that says which"
-    " number.",
+    "score": "Score translations or parses: the number, and the signature that defines it.",
     "attend": "Show what the heads of a model attend to (figures 3 to 5 of the paper).",
-    "export": "Write a model as a folder for another toolkit, and check that it translates"
-    " alike.",
-    "import": "Convert a foreign model into a model file for generate, score, attend and"
-    " train.",
-    "info": "Describe a preset, data folder, run or model: settings, sizes, parameters,"
-    " progress.",
+    "export": "Write a model for another toolkit, and check that it translates the same.",
+    "import": "Convert a model of another toolkit into a model file.",
+    "info": "Describe a preset, data folder, run or model: settings, sizes, progress.",
 }
 # Names that other toolkits have for our commands.
 SYNONYMS = {

@@ -1,8 +1,4 @@
-"""The ids that every vocabulary begins with."""
+"""The ids that every vocabulary begins with: padding, end of sentence, unknown."""
 
-# Fills up a batch, and is what the decoder starts from; its embedding is zero.
-PAD = 0
-# Ends every source and every target.
-EOS = 1
-# Stands for what a vocabulary does not know.
-UNK = 2
+# Padding is also what the decoder starts from; its embedding is zero.
+PAD, EOS, UNK = 0, 1, 2

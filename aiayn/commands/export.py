@@ -57,7 +57,7 @@ class ExportOptions:
 
 @command(ExportOptions, EXAMPLES)
 def export(options: ExportOptions) -> None:
-    """Write a model as a folder for another toolkit, and check that it translates alike.
+    """Write a model for another toolkit, and check that it translates the same.
 
     Needs `pip install 'aiayn\\[export]'`. The folder holds the vocabulary too, and a README
     with the Python that translates with it.

@@ -34,7 +34,7 @@ class ImportOptions:
 
 @command(ImportOptions, EXAMPLES)
 def import_(options: ImportOptions) -> None:
-    """Convert a foreign model into a model file for generate, score, attend and train.
+    """Convert a model of another toolkit into a model file.
 
     Needs `pip install 'aiayn\\[export]'`, but no network: the folder must exist. It
     translates as it did there. A line may open with the language to translate to,

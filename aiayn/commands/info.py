@@ -44,7 +44,7 @@ class InfoOptions:
 
 @command(InfoOptions, EXAMPLES)
 def info(options: InfoOptions) -> None:
-    """Describe a preset, data folder, run or model: settings, sizes, parameters, progress."""
+    """Describe a preset, data folder, run or model: settings, sizes, progress."""
     preset, paths, svg = options.preset, options.paths or [], options.svg
     if preset is None and not paths:
         raise UsageError(

@@ -92,7 +92,7 @@ class ScoreOptions:
 
 @command(ScoreOptions, EXAMPLES)
 def score(options: ScoreOptions) -> None:
-    """Score translations or parses: the number, and the signature that says which number."""
+    """Score translations or parses: the number, and the signature that defines it."""
     # First what costs nothing: a mistake in an option should not cost the time of a score.
     band = parse_band(options.expect) if options.expect else None
     refuse_combinations(options)
