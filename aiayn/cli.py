@@ -15,7 +15,7 @@ from aiayn.errors import AiaynError, Stopped, UsageError, did_you_mean
 
 # The commands in the order of the pipeline, with the first line of their help.
 SUMMARIES = {
-    "sample": "Make an English-German corpus by rule, of any size, to try, test and measure with.",
+    "sample": "Make an English-German corpus by rule, of any size, to try and test with.",
     "preprocess": "Turn text into subword ids: the data folder that `train` reads.",
     "train": "Train a Transformer (section 5 of the paper).",
     "average": "Average checkpoints of a run into one model file (section 6.1 of the paper).",

@@ -4,6 +4,7 @@
 #
 #     recipes/quickstart.sh [FOLDER]        default: quickstart
 set -euo pipefail
+case ${1:-} in -*) sed -n '2,5s/^# \{0,1\}//p' "$0" && exit ;; esac
 work=${1:-quickstart}
 mkdir -p "$work"
 

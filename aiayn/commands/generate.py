@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
+from zipfile import is_zipfile
 
 import typer
 
@@ -141,6 +142,13 @@ class GenerateOptions:
         return None if self.output == STDOUT else self.output
 
     def _check_files(self) -> None:
+        for more in self.models[1:]:
+            # What other toolkits take for text, ours takes for a model of an ensemble.
+            if not more.is_dir() and not is_zipfile(more):
+                raise UsageError(
+                    f"{more} is not a model of an ensemble",
+                    fix="give text by -i FILE, or on standard input",
+                )
         if self.prefix == self.input == STDIN:
             raise UsageError("--prefix - leaves no standard input for the text", fix="pass -i")
         if self.writes_file:

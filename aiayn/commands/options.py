@@ -54,7 +54,10 @@ def command(
         def parsed(**values: Any) -> None:
             run(options(**values))
 
-        parsed.__doc__, parsed.__annotations__ = run.__doc__, hints
+        # Each paragraph on one line: the terminal wraps it by its own width.
+        paragraphs = inspect.cleandoc(run.__doc__ or "").split("\n\n")
+        parsed.__doc__ = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+        parsed.__annotations__ = hints
         vars(parsed)["__signature__"] = inspect.Signature(parameters)
         app = typer.Typer(
             rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False

@@ -150,6 +150,9 @@ class Command(TyperCommand):
                 option, joined, value = args[i].partition("=")
                 if option in ("--valid", "--test"):
                     args[i + 1 : i + 1] = [value] if joined else args[i + 1 : i + 2]
+        for option, _, second in zip(args, args[1:], args[2:], strict=False):
+            if option in ("--valid", "--test") and second.startswith("-"):
+                raise UsageError(f"{option} is followed by one file", fix="name two: SRC TGT")
         return super().parse_args(ctx, args)
 
 

@@ -42,7 +42,7 @@ class SampleOptions:
 
 @command(SampleOptions, EXAMPLES)
 def sample(options: SampleOptions) -> None:
-    """Make an English-German corpus by rule, of any size, to try, test and measure with."""
+    """Make an English-German corpus by rule, of any size, to try and test with."""
     from aiayn.data.workers import count_cores
     from aiayn.sample.corpus import write_sample
 

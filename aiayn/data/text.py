@@ -61,7 +61,7 @@ def damaged(path: Path, lines: int, problem: Exception) -> DataError:
     """Return the error for a file of which only some lines can be read."""
     return DataError(
         f"{path} cannot be read past line {lines:,}: {problem}",
-        fix="the file is damaged or cut short; make or download it again",
+        fix="it is damaged, cut short or not compressed: download it again, or rename it",
     )
 
 

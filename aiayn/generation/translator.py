@@ -275,7 +275,7 @@ def _next_window(source: Iterator[list[Line]], group: ProcessGroup) -> list[Line
 
 def unusual_features(line: Line, translation: Translation) -> Counter[str]:
     """Count what is out of the ordinary about a line."""
-    found = Counter({f"repaired ({kind})": n for kind, n in translation.repairs.items()})
+    found = Counter({f"repaired ({kind})": 1 for kind in translation.repairs})
     found["empty"] = translation.pieces == 0
     found["translated in pieces"] = translation.pieces > 1
     found["at the length limit"] = not translation.outputs[0].finished

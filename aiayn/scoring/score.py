@@ -121,7 +121,7 @@ def _count_fix(found: int, wanted: int, unit: str) -> str:
     if {found, wanted} == {FILTERED_LINES, PAPER_LINES}:
         return "one is newstest2014 as filtered (wmt14), the other the paper's (wmt14/full)"
     if found == 0:
-        return "check that the command which writes the hypothesis did not fail"
+        return "give the hypothesis by -i HYP; if it is, check the command that writes it"
     if unit == "trees":
         return "write one tree a line, and an empty line where there is none"
     return "score the output of the same source lines, one line for each, empty ones included"
