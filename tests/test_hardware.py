@@ -222,7 +222,7 @@ def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch):
     compiled = partialmethod(nn.Module.compile, backend="aot_eager")
     monkeypatch.setattr(nn.Module, "compile", compiled)
     monkeypatch.setattr(layout, "spare_rows", lambda device: 2)  # as on a GPU
-    small = {"layers": 1, "d_model": 8, "d_ff": 8, "heads": 2, "d_k": 4, "d_v": 4}
+    small = {"layers": 1, "d_model": 8, "d_ff": 8, "heads": 2, "d_k": 4, "d_v": 4, "dropout": 0}
     config = tiny_config("train.compile=true", *(f"model.{k}={v}" for k, v in small.items()))
     codec = SimpleNamespace(shared=True, source=range(8))
     model = fresh_state(config, codec, CPU, torch.float32).model

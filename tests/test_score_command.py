@@ -148,7 +148,7 @@ def test_nothing_on_standard_input_points_at_the_command_before(aiayn):
     code, _, err = aiayn("score ref.de")
     assert code == 3
     assert "standard input has 0 lines and ref.de has 3" in err
-    assert "did not fail" in err
+    assert "check the command that writes it" in err
 
 
 def test_empty_references_are_warned_of(aiayn, folder):

@@ -12,7 +12,7 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     """Return x with elements zeroed at `rate`, the others scaled to match, while training."""
     if not training or rate == 0:
         return x
-    if not x.is_cpu or torch.compiler.is_compiling():
+    if not x.is_cpu:
         return F.dropout(x, rate)
     # F.dropout draws a random float for each element, a tenth of the time of a CPU's update;
     # one 64-bit draw serves four elements here.
