@@ -48,14 +48,8 @@ def preprocess(
 ) -> DataFolder:
     """Make a data folder, resume one that was interrupted, or find it up to date.
 
-    Args:
-        inputs: Text of each split; there must be a `train`.
-        output: The folder.
-        settings: What decides its content.
-        codec: Used again, in place of a new vocabulary.
-        dropped: File that lists the pairs that are left out.
-        workers: Processes that encode; None is as many as there are cores and work for.
-        force: Replace other data that the folder holds.
+    A given codec takes the place of a new vocabulary. The pairs that are left out are listed in
+    `dropped`. Without a number of workers there are as many as there are cores and work for.
     """
     refuse_foreign(output)
     if dropped:
