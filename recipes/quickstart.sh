@@ -34,4 +34,4 @@ say "a few translations: source, reference, ours"
 few() { head -n 5 "$1"; } # of files: a closed pipe would end the script
 paste -d '\n' <(few "$work/text/test.en") <(few "$work/text/test.de") <(few "$work/test.hyp") /dev/null
 say "the model is $work/model.pt; try it:"
-echo "echo 'The old man sees the small dog.' | aiayn generate $work/model.pt" >&2
+echo "echo 'My sister bought a blue coat because it was cold.' | aiayn generate $work/model.pt" >&2

@@ -104,6 +104,7 @@ class Settings:
     languages: str = ""
     """Source and target, as in `en-de`."""
     lowercase: bool = CodecSettings.lowercase
+    # Differs from the paper, which is silent: longer pairs are left out.
     max_length: int = 256
     """Subwords of either side, EOS included; 0 is no limit."""
     max_ratio: float = 0.0

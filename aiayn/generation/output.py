@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 from aiayn import console
 from aiayn.config import FormatName
@@ -44,25 +44,35 @@ class OutputFormat:
         outputs = translation.outputs[:count]
         # An empty line has one empty output, and a model of few words may have too few.
         outputs += outputs[-1:] * (count - len(outputs))
-        if self.name == "jsonl":
-            records = [_record(output) for output in outputs]
-            line = {"line": number, **records[0], "pieces": translation.pieces}
-            if self.nbest is not None:
-                line["nbest"] = records
-            return [json.dumps(line, ensure_ascii=False)]
-        return [self._row(number, rank, each) for rank, each in enumerate(outputs, start=1)]
+        scores = [f"{output.score:.6f}" for output in outputs]
+        match self.name:
+            case "text":
+                return [
+                    _row([output.text, score] if self.scores else [output.text], output)
+                    for output, score in zip(outputs, scores, strict=True)
+                ]
+            case "tsv":
+                ranked = enumerate(zip(outputs, scores, strict=True), start=1)
+                return [
+                    _row([str(number), str(rank), score, output.text], output)
+                    for rank, (output, score) in ranked
+                ]
+            case "jsonl":
+                records = [_record(output) for output in outputs]
+                line = {"line": number, **records[0], "pieces": translation.pieces}
+                if self.nbest is not None:
+                    line["nbest"] = records
+                return [json.dumps(line, ensure_ascii=False)]
+            case _:
+                assert_never(self.name)
 
-    def _row(self, number: int, rank: int, output: Output) -> str:
-        cells, score = [output.text], f"{output.score:.6f}"
-        if self.name == "tsv":
-            cells = [str(number), str(rank), score, output.text]
-        elif self.scores:
-            cells.append(score)
-        if output.alignment is not None:
-            cells.append(" ".join(f"{source}-{target}" for source, target in output.alignment))
-        if len(cells) == 1:
-            return output.text  # a tab in the text is no separator here
-        return "\t".join(cell.replace("\t", " ") for cell in cells)
+
+def _row(cells: list[str], output: Output) -> str:
+    if output.alignment is not None:
+        cells.append(" ".join(f"{source}-{target}" for source, target in output.alignment))
+    if len(cells) == 1:
+        return output.text  # a tab in the text is no separator here
+    return "\t".join(cell.replace("\t", " ") for cell in cells)
 
 
 def _record(output: Output) -> dict[str, Any]:

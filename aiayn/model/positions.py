@@ -1,6 +1,7 @@
 """Position encodings: section 3.5, the layout of tensor2tensor, and row (E) of table 3."""
 
 import math
+from collections.abc import Callable
 from typing import assert_never
 
 import torch
@@ -41,15 +42,14 @@ def halves(length: int, d_model: int) -> Tensor:
 class FixedPositions(PositionEncoding):
     """A signal that is computed, not learned; the table grows with what is asked for."""
 
-    def __init__(self, d_model: int, kind: Positions) -> None:
+    def __init__(self, d_model: int, signal: Callable[[int, int], Tensor]) -> None:
         super().__init__()
         if d_model % 2:
             raise UsageError(
                 f"model.d_model is {d_model}, and sine and cosine come in pairs",
                 fix="choose an even d_model, or model.positions=learned",
             )
-        self.d_model = d_model
-        self.signal = halves if kind == "halves" else sinusoids
+        self.d_model, self.signal = d_model, signal
         self.register_buffer("table", torch.empty(0, d_model), persistent=False)
         self.table: Tensor
 
@@ -84,8 +84,10 @@ class LearnedPositions(PositionEncoding):
 def build_positions(kind: Positions, d_model: int, limit: int) -> PositionEncoding:
     """Return the position encoding of that kind."""
     match kind:
-        case "sinusoidal" | "halves":
-            return FixedPositions(d_model, kind)
+        case "sinusoidal":
+            return FixedPositions(d_model, sinusoids)
+        case "halves":
+            return FixedPositions(d_model, halves)
         case "learned":
             return LearnedPositions(d_model, limit)
         case _:

@@ -80,9 +80,11 @@ def train(
         group = stack.enter_context(join_process_group(device))
         stop = stack.enter_context(request_on_signals(seconds))
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
-        config = resolve_precision(config, run, group)
+        named, config = config.train.precision, resolve_precision(config, run, group)
         group.on_first_rank(lambda: run.create_or_check(config, data))
-        stack.enter_context(float32_products("high"))
+        # Differs from the paper: on a GPU products are TF32, unless float32 is named.
+        exact = named == "float32"
+        stack.enter_context(float32_products("highest" if exact else "high"))
         dtype = choose_precision(config.train.precision, group.device)
         state = start_or_resume(run, data, config, group, dtype, init_from)
         log = TrainingLog(
