@@ -14,7 +14,12 @@ from aiayn import kernels
 from aiayn.device import has_bfloat16
 from aiayn.kernels import cross_entropy, topk
 from aiayn.kernels import linear as linear_module
-from aiayn.kernels.attention import has_fused_attention, softmax, step_attention
+from aiayn.kernels.attention import (
+    fused_attention,
+    has_fused_attention,
+    softmax,
+    step_attention,
+)
 from aiayn.kernels.autograd import apply, is_training_on_cpu
 from aiayn.kernels.cross_entropy import fused_linear_cross_entropy
 from aiayn.kernels.dropout import dropout
@@ -355,6 +360,18 @@ def test_a_padded_layout_leaves_a_rectangle_as_it_is():
 # Attention.
 
 
+@needs_bfloat16
+def test_fused_attention_in_bfloat16_is_that_of_float32_to_a_percent():
+    q, k, v = (random(2, 3, 5, 4, dtype=torch.float32) for _ in range(3))
+    wanted = fused_attention(q, k, v, None)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = fused_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), None)
+    assert found.dtype == torch.bfloat16
+    assert relative_error(found, wanted.detach()) < 0.01
+    for one, other in zip(gradients(found, q, k, v), gradients(wanted, q, k, v), strict=True):
+        assert relative_error(one, other) < 0.02
+
+
 def test_step_attention_equals_attention():
     q, k, v = torch.randn(3, 2, 4, 8), torch.randn(3, 2, 7, 8), torch.randn(3, 2, 7, 5)
     allowed = torch.rand(3, 2, 4, 7) < 0.5
@@ -369,7 +386,7 @@ def test_fused_attention_equals_attention_forward_and_back(causal):
     q, k, v = (random(3, 2, 6, 4) for _ in range(3))
     allowed = torch.ones(6, 6, dtype=torch.bool)
     wanted, _ = attention(q, k, v, allowed.tril() if causal else allowed)
-    found = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    found = fused_attention(q, k, v, None, causal=causal)
     assert_equal_with_gradients(found, wanted, q, k, v)
 
 

@@ -11,7 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aiayn.kernels.attention import has_fused_attention, softmax, step_attention
+from aiayn.kernels.attention import (
+    fused_attention,
+    has_fused_attention,
+    softmax,
+    step_attention,
+)
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.linear import Linear, fused_linear
 from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_attention
@@ -168,13 +173,10 @@ class MultiHeadAttention(nn.Module):
             heads_BHLV, weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, mask, dropout)
             self.weights_BHLM = weights_BHLM if self.keep_weights else None
             return heads_BHLV
-        # torch's fused kernel never holds all (L, M) scores at once.
         allowed, causal = keys.allowed, keys.causal
         if self.window:
             allowed, causal = attention_mask(q_BHLK, k_BHMK, keys, self.window), False
-        return F.scaled_dot_product_attention(
-            q_BHLK, k_BHMK, v_BHMV, attn_mask=allowed, dropout_p=dropout, is_causal=causal
-        )
+        return fused_attention(q_BHLK, k_BHMK, v_BHMV, allowed, causal=causal, dropout=dropout)
 
 
 def attention_mask(q_BHLK: Tensor, k_BHMK: Tensor, keys: Layout, window: int = 0) -> Tensor:
