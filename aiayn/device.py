@@ -129,7 +129,40 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
     """Return a context in which matrix products run in `dtype`."""
     if dtype == torch.float32:
         return nullcontext()
+    if device.type == "meta":
+        return _autocast_meta(dtype)
     return torch.autocast(device.type, dtype)
+
+
+@contextmanager
+def _autocast_meta(dtype: torch.dtype) -> Iterator[None]:
+    """Let `autocast_type` say `dtype` on the meta device, where torch has no autocast."""
+    torch.set_autocast_dtype("cuda", dtype)
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+
+
+def autocast_type(device: torch.device) -> torch.dtype | None:
+    """Return the type that products run in here; None: float32, or whatever torch does."""
+    # The meta device stands for a GPU.
+    kind = "cuda" if device.type == "meta" else device.type
+    if torch.compiler.is_compiling() or not torch.amp.is_autocast_available(kind):
+        return None
+    if not torch.is_autocast_enabled(kind):
+        return None
+    dtype = torch.get_autocast_dtype(kind)
+    fast = kind != "cpu" or (dtype == torch.bfloat16 and has_bfloat16())
+    return dtype if fast else None
+
+
+def has_flash_attention(device: torch.device) -> bool:
+    """Whether attention without padding has a kernel: on GPUs from Ampere on."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return device.type == "meta"
 
 
 def seed_dropout(device: torch.device, seed: int) -> None:

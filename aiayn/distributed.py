@@ -59,13 +59,25 @@ class ProcessGroup:
         if self.world_size > 1:
             dist.all_reduce(tensor, group=self.cpu_group if tensor.is_cpu else None)
 
+    def start_all_reduce(self, tensor: Tensor) -> dist.Work | None:
+        """Begin to sum a tensor over all processes, in place; None: there is no other one."""
+        if self.world_size == 1:
+            return None
+        group = self.cpu_group if tensor.is_cpu else None
+        work: dist.Work = dist.all_reduce(tensor, group=group, async_op=True)
+        return work
+
     def max(self, value: int) -> int:
         """Return the largest value of any process."""
+        return self.max_of_each([value])[0]
+
+    def max_of_each(self, values: list[int]) -> list[int]:
+        """Return the largest first value of any process, the largest second one, and so on."""
         if self.world_size == 1:
-            return value
-        largest = torch.tensor(value)
+            return values
+        largest = torch.tensor(values)
         dist.all_reduce(largest, dist.ReduceOp.MAX, group=self.cpu_group)
-        return int(largest)
+        return [int(value) for value in largest]
 
     def gather(self, items: list[Item], total: int) -> list[Item]:
         """Return the results of all items, where each process passes those of its `share`."""

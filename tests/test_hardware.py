@@ -25,6 +25,7 @@ from aiayn.errors import ProcessLost, UsageError
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.kernels import layout
 from aiayn.presets import preset
+from aiayn.training import gradients
 from aiayn.training import update as update_module
 from aiayn.training.loader import Update, updates_from
 from aiayn.training.loss import batch_loss
@@ -64,21 +65,22 @@ def one_update(device: torch.device) -> Update:
     return Update(0, 0, 1, 1, 1, [(0, collate(pairs).to(device))])
 
 
-def count_calls(steps: int = 2) -> Counter[str]:
+def count_calls(steps: int = 2, dtype=torch.float32) -> Counter[str]:
     """Return the ATen calls of the last of some updates; the first makes Adam's moments."""
     codec = SimpleNamespace(sizes=(37_000, None))
-    state = fresh_state(preset("base"), codec, META, torch.float32)
+    state = fresh_state(preset("base"), codec, META, dtype)
     update, group = one_update(META), ProcessGroup(0, 1, META)
     for _ in range(steps):
         with Calls() as calls:
-            run_update(state, update, group, torch.float32)
+            run_update(state, update, group, dtype)
     return calls.found
 
 
 def test_an_update_reads_nothing_back_from_the_device(on_meta):
-    found = count_calls()
-    assert not READS & found.keys()
-    assert found.total() < 1800
+    for dtype, most in ((torch.float32, 1450), (torch.bfloat16, 900)):
+        found = count_calls(dtype=dtype)
+        assert not READS & found.keys()
+        assert found.total() <= most
 
 
 def test_a_number_that_is_read_within_an_update_is_noticed(on_meta, monkeypatch):
@@ -86,7 +88,7 @@ def test_a_number_that_is_read_within_an_update_is_noticed(on_meta, monkeypatch)
     monkeypatch.setattr(
         update_module,
         "take_step",
-        lambda state: (float(state.gradients.flat[0]), real(state)),
+        lambda state: (float(state.gradients.total[0]), real(state)),
     )
     with pytest.raises(RuntimeError, match="meta"):
         count_calls(1)
@@ -185,7 +187,7 @@ def collectives(rank: int, world: int, data, config, monkeypatch) -> list[tuple]
                 lambda x, *given, **named: (
                     calls.append((tuple(x.shape), x.dtype)),
                     real(x, *given, **named),
-                ),
+                )[1],
             )
             group = ProcessGroup(rank, world, CPU, dist.new_group(backend="fake"))
             state = fresh_state(config, data.codec, CPU, torch.float32)
@@ -193,7 +195,6 @@ def collectives(rank: int, world: int, data, config, monkeypatch) -> list[tuple]
             updates = updates_from(corpus, config.batch, group, seed=1, epoch=0, number=0)
             for _ in range(2):
                 run_update(state, next(updates), group, torch.float32)
-                group.max(0)
     finally:
         dist.destroy_process_group()
     return calls
@@ -202,10 +203,12 @@ def collectives(rank: int, world: int, data, config, monkeypatch) -> list[tuple]
 @pytest.mark.parametrize("world", [8, 64])
 def test_all_ranks_issue_the_same_collectives_idle_ones_too(tmp_path, monkeypatch, world):
     data, config = make_data(tmp_path), tiny_config()
+    monkeypatch.setattr(gradients, "BUCKET", 5000)
     first, *others = (
         collectives(rank, world, data, config, monkeypatch) for rank in (0, 1, world - 1)
     )
-    assert len(first) == 4
+    # Two updates: the gradient in pieces, and what is decided together in one message.
+    assert len(first) == 2 * 7
     assert others == [first, first]
 
 
@@ -224,7 +227,7 @@ def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch):
     monkeypatch.setattr(layout, "spare_rows", lambda device: 2)  # as on a GPU
     small = {"layers": 1, "d_model": 8, "d_ff": 8, "heads": 2, "d_k": 4, "d_v": 4, "dropout": 0}
     config = tiny_config("train.compile=true", *(f"model.{k}={v}" for k, v in small.items()))
-    codec = SimpleNamespace(shared=True, source=range(8))
+    codec = SimpleNamespace(sizes=(8, None))
     model = fresh_state(config, codec, CPU, torch.float32).model
     torch._dynamo.reset()
     counters.clear()

@@ -2,8 +2,10 @@
 
 import ast
 import math
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,12 +13,17 @@ from torch import Tensor, nn
 from toy import threads
 
 from aiayn import kernels
-from aiayn.device import has_bfloat16
-from aiayn.kernels import cross_entropy, topk
+from aiayn.config import ModelConfig
+from aiayn.data.batch import collate
+from aiayn.device import autocast, autocast_type, has_bfloat16
+from aiayn.kernels import attention as attention_kernels
+from aiayn.kernels import cross_entropy, layout, topk
 from aiayn.kernels import linear as linear_module
 from aiayn.kernels.attention import (
+    can_attend_packed,
     fused_attention,
     has_fused_attention,
+    packed_attention,
     softmax,
     step_attention,
 )
@@ -27,20 +34,23 @@ from aiayn.kernels.layout import MULTIPLE, Layout, Packing
 from aiayn.kernels.linear import (
     ONEDNN_IS_FAST,
     Linear,
-    bfloat16_copy,
+    LowCopy,
     can_use_onednn,
     concat_weights,
     fused_linear,
     linear,
+    low_copy,
+    low_linear,
     onednn_linear,
-    uses_bfloat16,
 )
 from aiayn.kernels.norm import LayerNorm
 from aiayn.kernels.packed import Int8Linear, PackedLinear
 from aiayn.kernels.topk import largest_sums, logsumexp
 from aiayn.model.attention import attention
 from aiayn.model.restricted import neighborhood, restricted_attention
-from aiayn.training.loss import smoothed_cross_entropy
+from aiayn.model.transformer import Transformer
+from aiayn.training import loss
+from aiayn.training.loss import batch_loss, smoothed_cross_entropy
 
 SHAPES = [(), (1,), (7,), (0,), (3, 5), (2, 3, 4)]
 
@@ -162,7 +172,7 @@ def test_products_in_bfloat16_are_those_of_float32_to_a_percent_forward_and_back
     parameters = [p for layer in layers for p in layer.parameters()]
     wanted = fused_linear(x, layers)
     with torch.autocast("cpu", torch.bfloat16):
-        assert uses_bfloat16(x)
+        assert autocast_type(x.device) == torch.bfloat16
         found = fused_linear(x, layers)
     assert found.dtype == torch.bfloat16
     assert relative_error(found, wanted) < 0.01
@@ -177,12 +187,12 @@ def test_products_in_bfloat16_are_those_of_float32_to_a_percent_forward_and_back
 def test_weights_become_bfloat16_once_an_update():
     weights = [layer.weight for layer in layers_of_one_input()]
     with torch.inference_mode():  # as validation does
-        first = bfloat16_copy(*weights)
+        first = low_copy(weights, torch.bfloat16)
     assert torch.equal(first, torch.cat(weights).bfloat16())
-    assert bfloat16_copy(*weights) is first
+    assert low_copy(weights, torch.bfloat16) is first
     with torch.no_grad():
         weights[1].add_(1.0)
-    assert torch.equal(bfloat16_copy(*weights), torch.cat(weights).bfloat16())
+    assert torch.equal(low_copy(weights, torch.bfloat16), torch.cat(weights).bfloat16())
     assert not first.is_inference()
 
 
@@ -190,11 +200,15 @@ def test_weights_become_bfloat16_once_an_update():
 def test_a_step_of_adam_makes_a_new_copy_in_bfloat16():
     (layer,) = layers = [Linear(16, 8)]
     optimizer = torch.optim.Adam(layer.parameters(), lr=1.0, fused=True)
-    before = bfloat16_copy(layer.weight)
+    before = low_copy([layer.weight], torch.bfloat16).clone()
     with torch.autocast("cpu", torch.bfloat16):
         fused_linear(torch.randn(3, 16), layers).sum().backward()
     optimizer.step()
-    assert not torch.equal(bfloat16_copy(layer.weight), before)
+    assert not torch.equal(low_copy([layer.weight], torch.bfloat16), before)
+    copy = linear_module._COPIES[layer.weight]
+    assert isinstance(copy, LowCopy)
+    assert copy.joined is low_copy([layer.weight], torch.bfloat16)
+    assert torch.equal(copy.joined, layer.weight.bfloat16())
 
 
 @pytest.mark.skipif(not torch._C._has_mkldnn, reason="this torch is built without oneDNN")
@@ -363,9 +377,9 @@ def test_a_padded_layout_leaves_a_rectangle_as_it_is():
 @needs_bfloat16
 def test_fused_attention_in_bfloat16_is_that_of_float32_to_a_percent():
     q, k, v = (random(2, 3, 5, 4, dtype=torch.float32) for _ in range(3))
-    wanted = fused_attention(q, k, v, None)
+    wanted = fused_attention(q, k, v, Layout())
     with torch.autocast("cpu", torch.bfloat16):
-        found = fused_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), None)
+        found = fused_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), Layout())
     assert found.dtype == torch.bfloat16
     assert relative_error(found, wanted.detach()) < 0.01
     for one, other in zip(gradients(found, q, k, v), gradients(wanted, q, k, v), strict=True):
@@ -386,8 +400,78 @@ def test_fused_attention_equals_attention_forward_and_back(causal):
     q, k, v = (random(3, 2, 6, 4) for _ in range(3))
     allowed = torch.ones(6, 6, dtype=torch.bool)
     wanted, _ = attention(q, k, v, allowed.tril() if causal else allowed)
-    found = fused_attention(q, k, v, None, causal=causal)
+    found = fused_attention(q, k, v, Layout(causal=causal))
     assert_equal_with_gradients(found, wanted, q, k, v)
+
+
+def attend_by_sentence(q, k, v, starts_q, starts_k, longest_q, longest_k, *, window_size):
+    """What torch's kernel for GPUs computes, sentence by sentence."""
+    found = []
+    for begin, end in zip(
+        pairwise(starts_q.tolist()), pairwise(starts_k.tolist()), strict=True
+    ):
+        assert begin[1] - begin[0] <= longest_q
+        assert end[1] - end[0] <= longest_k
+        parts = q[slice(*begin)], k[slice(*end)], v[slice(*end)]
+        sides = [part.transpose(0, 1)[None] for part in parts]
+        causal = window_size == (-1, 0)
+        found.append(F.scaled_dot_product_attention(*sides, is_causal=causal)[0])
+    return torch.cat([heads.transpose(0, 1) for heads in found])
+
+
+def test_packed_attention_gives_the_loss_and_the_gradients_of_padded_attention(monkeypatch):
+    monkeypatch.setattr(layout, "spare_rows", lambda device: 2)  # as on a GPU
+    monkeypatch.setattr(attention_kernels, "varlen_attn", attend_by_sentence)
+    config = ModelConfig(layers=2, d_model=16, d_ff=32, heads=2, d_k=8, d_v=8, dropout=0)
+    model = Transformer(config, 20)
+    learned = [p for p in model.parameters() if p.requires_grad]
+    batch = collate([(np.arange(3, 3 + n), np.arange(3, 15 - n)) for n in (9, 4, 1, 6)])
+    found = []
+    for packed in (False, True):
+        monkeypatch.setattr(loss, "can_attend_packed", lambda *_, packed=packed: packed)
+        smoothed = batch_loss(model, batch, 0.1).smoothed
+        found.append([smoothed, *gradients(smoothed, *learned)])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("d_k", "d_v", "dtype", "serves"),
+    [
+        (64, 64, torch.bfloat16, True),
+        (64, 64, torch.float32, False),
+        (64, 32, torch.bfloat16, False),
+        (20, 20, torch.bfloat16, False),
+        (512, 512, torch.bfloat16, False),
+    ],
+)
+def test_attention_needs_no_padding_where_the_gpu_has_a_kernel_for_it(d_k, d_v, dtype, serves):
+    device = torch.device("meta")  # stands for a GPU
+    with autocast(device, dtype):
+        assert can_attend_packed(d_k, d_v, device) == serves
+        assert not can_attend_packed(d_k, d_v, torch.device("cpu"))
+
+
+def test_packed_attention_takes_all_sentences_as_one(monkeypatch):
+    monkeypatch.setattr(layout, "spare_rows", lambda device: 2)
+    monkeypatch.setattr(attention_kernels, "varlen_attn", attend_by_sentence)
+    ids = torch.tensor([[5, 5, 5], [5, 0, 0]])
+    index = (ids != 0).flatten().nonzero().squeeze(1)
+    rows = Layout(causal=True, packing=Packing.of(index, ids, torch.tensor([3, 1])))
+    assert rows.packing.starts.tolist() == [0, 3, 4, 32]
+    assert rows.packing.longest == 28
+    x = torch.randn(32, 6)
+    assert torch.equal(rows.repack(rows.unpack(x)), x)
+    heads = torch.unflatten(rows.unpack(x), -1, (2, 3)).transpose(1, 2)
+    found = packed_attention(heads, heads, heads, rows, rows)[0, :, :3]
+    first = heads[:, :, :3]
+    wanted, _ = attention(first, first, first, torch.ones(3, 3, dtype=torch.bool).tril())
+    torch.testing.assert_close(found, wanted[0])
+
+
+def test_low_linear_multiplies_what_is_in_bfloat16_already():
+    x, weight, bias = (t.detach().bfloat16() for t in layer_inputs(5))
+    wanted = F.linear(x.float(), weight.float(), bias.float())
+    assert relative_error(low_linear(x, weight, bias), wanted) < 0.01
 
 
 def test_fused_attention_is_used_where_its_gradient_is_thread_invariant():

@@ -45,13 +45,17 @@ class Batch:
         """Tokens of the longer side, padding included."""
         return max(self.source_BS.numel(), self.target_BT.numel())
 
-    def layouts(self) -> tuple[Layout, Layout]:
+    def layouts(self, *, attend_packed: bool = False) -> tuple[Layout, Layout]:
         """Return how source and target lie in memory when their padding is left out."""
-        allowed = (self.source_BS != PAD)[:, None, None, :]
-        return (
-            Layout(allowed, packing=Packing.of(self.source_index, self.source_BS)),
-            Layout(causal=True, packing=Packing.of(self.target_index, self.target_BT)),
+        source, target = (
+            Packing.of(index, ids, (ids != PAD).sum(dim=1) if attend_packed else None)
+            for index, ids in (
+                (self.source_index, self.source_BS),
+                (self.target_index, self.target_BT),
+            )
         )
+        allowed = (self.source_BS != PAD)[:, None, None, :]
+        return Layout(allowed, packing=source), Layout(causal=True, packing=target)
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device, without waiting for the copy."""

@@ -5,7 +5,11 @@ d_v per head; N heads of all sentences.
 """
 
 import math
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
+from inspect import signature
 from typing import Any, cast
 
 import torch
@@ -13,7 +17,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from aiayn.device import autocast_type, has_flash_attention
 from aiayn.kernels.autograd import apply, is_training_on_cpu
+from aiayn.kernels.layout import Layout
+
+# Attention over packed rows, of torch 2.13 and later.
+varlen_attn: Callable[..., Any] | None = None
+with suppress(ImportError):
+    found = import_module("torch.nn.attention.varlen").varlen_attn
+    if "window_size" in signature(found).parameters:
+        varlen_attn = found
+# Numbers that a head may have in that kernel.
+WIDEST_HEAD = 256
 
 
 def softmax(x: Tensor) -> Tensor:
@@ -51,22 +66,46 @@ def has_fused_attention(q_BHLK: Tensor, v_BHMV: Tensor, dropout: float) -> bool:
 
 
 def fused_attention(
-    q_BHLK: Tensor,
-    k_BHMK: Tensor,
-    v_BHMV: Tensor,
-    allowed: Tensor | None,
-    *,
-    causal: bool = False,
-    dropout: float = 0.0,
+    q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, keys: Layout, dropout: float = 0.0
 ) -> Tensor:
     """Return equation 1 by torch's fused kernel, which never holds all (L, M) scores."""
-    attend = partial(F.scaled_dot_product_attention, dropout_p=dropout, is_causal=causal)
+    attend = partial(
+        F.scaled_dot_product_attention,
+        attn_mask=keys.allowed,
+        is_causal=keys.causal,
+        dropout_p=dropout,
+    )
     if not (is_training_on_cpu(q_BHLK) and q_BHLK.dtype == torch.bfloat16):
-        return attend(q_BHLK, k_BHMK, v_BHMV, attn_mask=allowed)
+        return attend(q_BHLK, k_BHMK, v_BHMV)
     # In bfloat16 torch's backward pass takes a fifth of an update, many times that of float32.
     with torch.autocast("cpu", enabled=False):
-        heads = attend(q_BHLK.float(), k_BHMK.float(), v_BHMV.float(), attn_mask=allowed)
-    return heads.bfloat16()
+        return attend(q_BHLK.float(), k_BHMK.float(), v_BHMV.float()).bfloat16()
+
+
+def can_attend_packed(d_k: int, d_v: int, device: torch.device) -> bool:
+    """Whether `packed_attention` serves for heads of this width."""
+    return (
+        varlen_attn is not None
+        and has_flash_attention(device)
+        and autocast_type(device) is not None
+        and d_k == d_v
+        and d_k % 8 == 0
+        and d_k <= WIDEST_HEAD
+    )
+
+
+def packed_attention(
+    q_1HRK: Tensor, k_1HRK: Tensor, v_1HRV: Tensor, queries: Layout, keys: Layout
+) -> Tensor:
+    """Return equation 1 for sentences that lie one after the other, without padding."""
+    rows = [x.squeeze(0).transpose(0, 1) for x in (q_1HRK, k_1HRK, v_1HRV)]
+    q, k = queries.packing, keys.packing
+    assert varlen_attn and q and k
+    window = (-1, 0) if keys.causal else (-1, -1)  # positions before and after; -1: all
+    heads_RHV: Tensor = varlen_attn(
+        *rows, q.starts, k.starts, q.longest, k.longest, window_size=window
+    )
+    return heads_RHV.transpose(0, 1)[None]
 
 
 def step_attention(q_BHJK: Tensor, k_BHCK: Tensor, v_BHCV: Tensor, bias_NJC: Tensor) -> Tensor:

@@ -14,9 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aiayn.device import elements_at_once
+from aiayn.device import autocast_type, elements_at_once
 from aiayn.kernels.autograd import apply
-from aiayn.kernels.linear import bfloat16_copy, can_use_onednn, onednn_linear, uses_bfloat16
+from aiayn.kernels.linear import (
+    can_use_onednn,
+    low_copy,
+    low_linear,
+    onednn_linear,
+)
 
 # In float16 the gradient of a rare token would underflow; products are scaled up by this.
 HALF_SCALE = 1024.0
@@ -83,11 +88,12 @@ def _operands(
     states_ND: Tensor, weight_WD: Tensor
 ) -> tuple[Callable[..., Tensor], Tensor, Tensor]:
     """Return how to multiply, and both matrices in the type that products run in."""
-    device = states_ND.device.type
-    if uses_bfloat16(states_ND):
-        return onednn_linear, states_ND.bfloat16(), bfloat16_copy(weight_WD)
+    dtype = autocast_type(states_ND.device)
+    if dtype is not None:
+        return low_linear, states_ND.to(dtype), low_copy([weight_WD], dtype)
     if can_use_onednn(states_ND):
         return onednn_linear, states_ND, weight_WD
+    device = states_ND.device.type
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
         return F.linear, states_ND.to(dtype), weight_WD.to(dtype)

@@ -1,7 +1,6 @@
 """Dropout from cheap random bits: equals `F.dropout` in distribution."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 # Differs from the paper: 16 random bits decide on an element, so P_drop is met to 1 in 131,072.
@@ -13,7 +12,7 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     if not training or rate == 0:
         return x
     if not x.is_cpu:
-        return F.dropout(x, rate)
+        return torch.native_dropout(x, rate, train=True)[0]
     # F.dropout draws a random float for each element, a tenth of the time of a CPU's update;
     # one 64-bit draw serves four elements here.
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)

@@ -31,14 +31,29 @@ class Packing:
     """Rows that are tokens; the few that follow have no effect."""
     sentences: int
     length: int
+    starts: Tensor | None = None
+    """Where each sentence begins in the rows, and where the last one ends: for attention that
+    needs no rectangle. The rows that are not tokens are one more sentence."""
+
+    @property
+    def longest(self) -> int:
+        """Rows of the longest sentence."""
+        return max(self.length, self.index_R.size(0) - self.tokens)
 
     @classmethod
-    def of(cls, index_N: Tensor, ids_BL: Tensor) -> "Packing":
-        """Return the packing of a rectangle of ids whose tokens stand at these positions."""
+    def of(cls, index_N: Tensor, ids_BL: Tensor, tokens_B: Tensor | None = None) -> "Packing":
+        """Return the packing of a rectangle of ids whose tokens stand at these positions.
+
+        With the number of tokens of each sentence, it has `starts`.
+        """
         tokens = index_N.size(0)
         least = spare_rows(index_N.device)
-        rows = least + -(tokens + least) % MULTIPLE
-        return cls(F.pad(index_N, (0, rows)), tokens, *ids_BL.shape)
+        index_R = F.pad(index_N, (0, least + -(tokens + least) % MULTIPLE))
+        starts = None
+        if tokens_B is not None:
+            ends = F.pad(tokens_B, (1, 0)).cumsum(0, dtype=torch.int32)
+            starts = F.pad(ends, (0, 1), value=index_R.size(0))
+        return cls(index_R, tokens, ids_BL.size(0), ids_BL.size(1), starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,11 @@ class Layout:
     packing: Packing | None = None
     """None: padded."""
 
+    @property
+    def attends_packed(self) -> bool:
+        """Whether attention takes the rows as they are, without a rectangle."""
+        return self.packing is not None and self.packing.starts is not None
+
     def pack(self, x_BLD: Tensor) -> Tensor:
         """Return the rows (R, D) that are tokens; x itself where it stays padded."""
         if self.packing is None:
@@ -60,12 +80,21 @@ class Layout:
         return cast(Tensor, apply(_Pack, x_BLD.flatten(0, 1), p.index_R, p.tokens))
 
     def unpack(self, x: Tensor) -> Tensor:
-        """Return the rectangle (B, L, D), zero at padding."""
+        """Return what attention works on: the rectangle (B, L, D), zero at padding.
+
+        Where it can do without, this is one rectangle of all rows (1, R, D).
+        """
         if self.packing is None:
             return x
+        if self.attends_packed:
+            return x[None]
         p = self.packing
         found: Tensor = apply(_Unpack, x, p.index_R, p.tokens, p.sentences * p.length)
         return torch.unflatten(found, 0, (p.sentences, p.length))
+
+    def repack(self, x_BLD: Tensor) -> Tensor:
+        """Undo `unpack`."""
+        return x_BLD.squeeze(0) if self.attends_packed else self.pack(x_BLD)
 
 
 class _Pack(torch.autograd.Function):

@@ -1,10 +1,11 @@
-"""x W^T + b by oneDNN: equals `F.linear`, in float32 or, under autocast, in bfloat16.
+"""x W^T + b in few passes: equals `F.linear`, in float32 or, under autocast, in bfloat16.
 
 N rows; I, O width of input and output.
 """
 
 from collections.abc import MutableMapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
+from weakref import ReferenceType, ref
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from aiayn.device import has_bfloat16
+from aiayn.device import autocast_type
 from aiayn.kernels.autograd import apply, is_training_on_cpu
 
 # Whether oneDNN multiplies matrices that are not packed for it as fast as BLAS: on x86.
@@ -30,11 +31,16 @@ class Linear(nn.Linear):
 
 def fused_linear(x: Tensor, layers: Sequence[nn.Linear]) -> Tensor:
     """Return what layers that read one input give, side by side, by a single product."""
-    if uses_bfloat16(x):
-        weight_OI = bfloat16_copy(*(layer.weight for layer in layers))
-        bias_O = None if layers[0].bias is None else torch.cat([each.bias for each in layers])
+    dtype = autocast_type(x.device)
+    if dtype is not None:
+        weight_OI = low_copy([layer.weight for layer in layers], dtype)
+        bias_O = None
+        if layers[0].bias is not None:
+            # oneDNN adds a float32 bias; a GPU's library wants one type for all.
+            of_bias = torch.float32 if x.is_cpu else dtype
+            bias_O = low_copy([layer.bias for layer in layers], of_bias)
         parameters = [p for layer in layers for p in layer.parameters()]
-        return cast(Tensor, apply(_BFloat16Linear, x, weight_OI, bias_O, *parameters))
+        return cast(Tensor, apply(_LowPrecisionLinear, x, weight_OI, bias_O, *parameters))
     if len(layers) == 1:
         return linear(x, layers[0].weight, layers[0].bias)
     return linear(x, *concat_weights(layers))
@@ -54,17 +60,6 @@ def can_use_onednn(x: Tensor) -> bool:
         and x.dtype == torch.float32
         and ONEDNN_IS_FAST
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-    )
-
-
-def uses_bfloat16(x: Tensor) -> bool:
-    """Whether products of x run in bfloat16 on a CPU that has the instruction for it."""
-    return (
-        x.is_cpu
-        and torch.is_autocast_enabled("cpu")
-        and torch.get_autocast_dtype("cpu") == torch.bfloat16
-        and has_bfloat16()
         and not torch.compiler.is_compiling()
     )
 
@@ -109,24 +104,52 @@ class _Linear(torch.autograd.Function):
         )
 
 
-_COPIES: MutableMapping[Tensor, tuple[list[int], Tensor]] = WeakTensorKeyDictionary()
-# A fused optimizer changes weights without counting it as a new version.
-register_optimizer_step_post_hook(lambda *_: _COPIES.clear())
+class LowCopy(NamedTuple):
+    """Parameters in another type, one after the other."""
+
+    joined: Tensor
+    parts: list[Tensor]
+    """The part of each parameter."""
+    parameters: list[ReferenceType[Tensor]]
+    versions: list[int]
+    """Of the parameters; an optimizer's fused step does not count as a new one."""
 
 
-def bfloat16_copy(*weights: Tensor) -> Tensor:
-    """Return matrices as one in bfloat16; it is made once an update, when they have changed."""
-    versions = [weight._version for weight in weights]
-    if weights[0] not in _COPIES or _COPIES[weights[0]][0] != versions:
+# By the first parameter.
+_COPIES: MutableMapping[Tensor, LowCopy] = WeakTensorKeyDictionary()
+
+
+def low_copy(parameters: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+    """Return parameters as one tensor of another type, which is made once an update."""
+    found, versions = _COPIES.get(parameters[0]), [p._version for p in parameters]
+    if found is None or found.joined.dtype != dtype or found.versions != versions:
         # Outside of inference mode: a copy that validation makes must serve for training, too.
         with torch.inference_mode(False), torch.no_grad():
-            copy = torch.cat([weight.bfloat16() for weight in weights])
-        _COPIES[weights[0]] = versions, copy
-    return _COPIES[weights[0]][1]
+            joined = torch.cat([p.to(dtype) for p in parameters])
+            parts = list(torch.split(joined, [p.size(0) for p in parameters]))
+        found = LowCopy(joined, parts, [ref(p) for p in parameters], versions)
+        _COPIES[parameters[0]] = found
+    return found.joined
 
 
-class _BFloat16Linear(torch.autograd.Function):
-    """Products in bfloat16, summed in float32; the parameters and their gradients are float32.
+@torch.no_grad()
+def _renew_copies(*_: object) -> None:
+    """Copy the parameters anew after a step of an optimizer, all by one call."""
+    pairs = [
+        (part, parameter)
+        for copy in _COPIES.values()
+        for part, each in zip(copy.parts, copy.parameters, strict=True)
+        if (parameter := each()) is not None
+    ]
+    if pairs:
+        torch._foreach_copy_([part for part, _ in pairs], [p for _, p in pairs])
+
+
+register_optimizer_step_post_hook(_renew_copies)
+
+
+class _LowPrecisionLinear(torch.autograd.Function):
+    """Products in bfloat16 or float16; the parameters and their gradients are float32.
 
     What is kept for the backward pass is half as large as in float32.
     """
@@ -135,20 +158,25 @@ class _BFloat16Linear(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight_OI: Tensor, bias_O: Tensor | None, *parameters: Tensor
     ) -> Tensor:
-        low = x.bfloat16()
+        low = x.to(weight_OI.dtype)
         ctx.save_for_backward(low, weight_OI)
         ctx.dtype, ctx.has_bias = x.dtype, bias_O is not None
         ctx.widths = [p.size(0) for p in parameters[:: 1 + ctx.has_bias]]
-        return onednn_linear(low, weight_OI, bias_O)
+        return low_linear(low, weight_OI, bias_O)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight_OI = ctx.saved_tensors
         grad_NO = grad.reshape(-1, grad.size(-1))
-        grad_x = onednn_linear(grad, weight_OI.T).to(ctx.dtype)
+        grad_x = low_linear(grad, weight_OI.T).to(ctx.dtype)
         grads = [torch.split((grad_NO.T @ x.reshape(-1, x.size(-1))).float(), ctx.widths)]
         if ctx.has_bias:
             grads.append(torch.split(grad_NO.sum(dim=0, dtype=torch.float32), ctx.widths))
         of_parameters = [grad for of_layer in zip(*grads, strict=True) for grad in of_layer]
         return (grad_x, None, None, *of_parameters)
+
+
+def low_linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
+    """Return x W^T + b for operands that are in a low precision already."""
+    return (onednn_linear if x.is_cpu else F.linear)(x, weight_OI, bias_O)

@@ -5,18 +5,13 @@ has no suffix is (B, L, D), or packed rows (R, D), as its layout says.
 """
 
 import math
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from aiayn.kernels.attention import (
-    fused_attention,
-    has_fused_attention,
-    softmax,
-    step_attention,
-)
+from aiayn.kernels import attention as kernels
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.linear import Linear, fused_linear
 from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_attention
@@ -25,7 +20,7 @@ from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_att
 def attention(
     q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, allowed: Tensor, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation 1.
+    """Attention(Q, K, V) = kernels.softmax(Q K^T / sqrt(d_k)) V, equation 1.
 
     Args:
         q_BHLK: Queries.
@@ -40,7 +35,7 @@ def attention(
     d_k = q_BHLK.size(-1)
     scores_BHLM = q_BHLK @ k_BHMK.mT / math.sqrt(d_k)
     # exp(-inf) = 0: what a query may not look at has no weight.
-    weights_BHLM = softmax(scores_BHLM.masked_fill(~allowed, -math.inf))
+    weights_BHLM = kernels.softmax(scores_BHLM.masked_fill(~allowed, -math.inf))
     return F.dropout(weights_BHLM, dropout) @ v_BHMV, weights_BHLM
 
 
@@ -140,14 +135,13 @@ class MultiHeadAttention(nn.Module):
             if memory is not None:
                 k_BHMK, v_BHMV = self.project(memory, keys, self.w_k, self.w_v)
         if cache is None:
-            heads_BHLV = self._attend(q_BHLK, k_BHMK, v_BHMV, keys)
+            heads_BHLV = self._attend(q_BHLK, k_BHMK, v_BHMV, queries, keys)
         else:
             if memory is not None:
                 cache.extend(k_BHMK, v_BHMV)
-            heads_BHLV = step_attention(q_BHLK, *cache.columns())
-        concat = heads_BHLV.transpose(1, 2).flatten(2)
-        joined: Tensor = self.w_o(queries.pack(concat))
-        return joined
+            heads_BHLV = kernels.step_attention(q_BHLK, *cache.columns())
+        concat = queries.repack(heads_BHLV.transpose(1, 2).flatten(2))
+        return cast(Tensor, self.w_o(concat))
 
     def project(self, x: Tensor, layout: Layout, *projections: Linear) -> list[Tensor]:
         """Apply projections of one input in one product and split each into its heads."""
@@ -161,22 +155,25 @@ class MultiHeadAttention(nn.Module):
         parts = torch.split(layout.unpack(all_heads), widths, dim=-1)
         return [torch.unflatten(part, -1, (self.heads, -1)).transpose(1, 2) for part in parts]
 
-    def _attend(self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, keys: Layout) -> Tensor:
+    def _attend(
+        self, q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, queries: Layout, keys: Layout
+    ) -> Tensor:
         """Return head_1, ..., head_h by equation 1, or by a kernel that equals it."""
+        if keys.attends_packed:
+            return kernels.packed_attention(q_BHLK, k_BHMK, v_BHMV, queries, keys)
         dropout = self.dropout if self.training else 0.0
         if is_worth_blocks(q_BHLK.size(2), self.window) and not self.keep_weights:
             return restricted_attention(
                 q_BHLK, k_BHMK, v_BHMV, keys, window=self.window, dropout=dropout
             )
-        if self.keep_weights or not has_fused_attention(q_BHLK, v_BHMV, dropout):
+        if self.keep_weights or not kernels.has_fused_attention(q_BHLK, v_BHMV, dropout):
             mask = attention_mask(q_BHLK, k_BHMK, keys, self.window)
             heads_BHLV, weights_BHLM = attention(q_BHLK, k_BHMK, v_BHMV, mask, dropout)
             self.weights_BHLM = weights_BHLM if self.keep_weights else None
             return heads_BHLV
-        allowed, causal = keys.allowed, keys.causal
         if self.window:
-            allowed, causal = attention_mask(q_BHLK, k_BHMK, keys, self.window), False
-        return fused_attention(q_BHLK, k_BHMK, v_BHMV, allowed, causal=causal, dropout=dropout)
+            keys = Layout(attention_mask(q_BHLK, k_BHMK, keys, self.window))
+        return kernels.fused_attention(q_BHLK, k_BHMK, v_BHMV, keys, dropout)
 
 
 def attention_mask(q_BHLK: Tensor, k_BHMK: Tensor, keys: Layout, window: int = 0) -> Tensor:

@@ -9,60 +9,148 @@ processes gets the same bits. So does any number of threads, as far as products 
 those of every preset.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from aiayn.device import sum_type
 from aiayn.distributed import ProcessGroup
 
-# Numbers that stay in the cache while they are converted to float64 or back.
+# Numbers that stay in the cache while they are converted to float64.
 AT_ONCE = 2**16
+# Numbers that travel between processes together.
+BUCKET = 2**22
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Parameters whose gradients are collected and travel between processes together."""
+
+    parameters: list[nn.Parameter]
+    total: Tensor
+    """The sum over micro-batches, of all of them one after the other."""
+    sums: list[Tensor]
+    """The same of each, in its shape."""
+    missing: int = 0
+    """Gradients of this micro-batch that the backward pass has not reached yet."""
+
+    def collect(self) -> None:
+        """Add the gradients of a micro-batch to the sum."""
+        pairs = [(s, p.grad) for s, p in zip(self.sums, self.parameters, strict=True)]
+        known = [(total, grad) for total, grad in pairs if grad is not None]
+        if self.total.dtype == torch.float32:
+            torch._foreach_add_([total for total, _ in known], [grad for _, grad in known])
+        else:
+            for total, grad in known:
+                pieces = (torch.split(each.view(-1), AT_ONCE) for each in (total, grad))
+                for part, addend in zip(*pieces, strict=True):
+                    part += addend
+        for parameter in self.parameters:
+            parameter.grad = None
 
 
 class Gradients:
-    """All gradients of a model, one after the other.
+    """The gradients of all parameters of a model, summed over an update.
 
-    Autograd adds to `flat`, of which the gradient of each parameter is a view. `total` is the
-    sum over the micro-batches; `flat` itself where float32 serves for it.
+    Each is added to its sum as soon as the backward pass has computed those of its bucket. In
+    the last micro-batch of an update, the bucket then travels to the other processes while the
+    rest is still being computed.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        parameters = list(model.parameters())
+        # The last layers first: the order in which the backward pass gets to them.
+        parameters = list(model.parameters())[::-1]
         self.device = parameters[0].device
-        self.flat = torch.zeros(sum(p.numel() for p in parameters), device=self.device)
         dtype = sum_type(self.device)
-        self.total = self.flat if dtype == self.flat.dtype else self.flat.to(dtype)
-        start = 0
-        for parameter in parameters:
-            stop = start + parameter.numel()
-            parameter.grad = self.flat[start:stop].view_as(parameter)
-            start = stop
+        self.total = torch.zeros(
+            sum(p.numel() for p in parameters), dtype=dtype, device=self.device
+        )
+        self.mean = self.total if dtype == torch.float32 else self.total.float()
+        self.parameters = parameters
+        self.buckets = _cut_into_buckets(parameters, self.total)
+        for bucket in self.buckets:
+            for parameter in bucket.parameters:
+                register: Callable[..., object] = parameter.register_post_accumulate_grad_hook
+                if parameter.requires_grad:
+                    register(lambda _, bucket=bucket: self._arrived(bucket))
+        self._group: ProcessGroup | None = None
+        self._reduced: list[dist.Work | None] = []
 
     def clear(self) -> None:
         """Start a sum."""
-        self.flat.zero_()
-        if self.total is not self.flat:
-            self.total.zero_()
+        self.total.zero_()
+        for parameter in self.parameters:
+            parameter.grad = None
 
-    def collect(self) -> None:
-        """Add the gradient of a micro-batch to the sum."""
-        for total, flat in self._pieces():
-            total += flat
-            flat.zero_()
+    def expect(self, group: ProcessGroup | None = None) -> None:
+        """Prepare for a backward pass; if it is the last, for the sum over a group, too."""
+        self._group = group
+        for bucket in self.buckets:
+            bucket.missing = sum(p.requires_grad for p in bucket.parameters)
 
-    def finish(self, group: ProcessGroup, tokens: int) -> Tensor:
-        """Sum over all processes, divide by the tokens, and return the norm."""
-        group.all_reduce(self.total)
+    def _arrived(self, bucket: Bucket) -> None:
+        bucket.missing -= 1
+        if bucket.missing:
+            return
+        bucket.collect()
+        while self._group and self._next_bucket_is_complete():
+            self._reduce_next(self._group)
+
+    def _next_bucket_is_complete(self) -> bool:
+        reduced = len(self._reduced)
+        return reduced < len(self.buckets) and not self.buckets[reduced].missing
+
+    def _reduce_next(self, group: ProcessGroup) -> None:
+        # In this order on every process, whichever bucket was complete first.
+        bucket = self.buckets[len(self._reduced)]
+        self._reduced.append(group.start_all_reduce(bucket.total))
+
+    def reduce(self, group: ProcessGroup) -> None:
+        """Sum what has not been summed over all processes yet, and wait for all of it."""
+        while len(self._reduced) < len(self.buckets):
+            self._reduce_next(group)
+        for work in self._reduced:
+            if work is not None:
+                work.wait()
+        self._reduced.clear()
+
+    def divide(self, tokens: int) -> Tensor:
+        """Give every parameter its mean gradient; return the norm of all of them."""
         self.total.div_(tokens)
-        for total, flat in self._pieces():
-            flat.copy_(total)
+        if self.mean is not self.total:
+            for mean, total in zip(
+                torch.split(self.mean, AT_ONCE), torch.split(self.total, AT_ONCE), strict=True
+            ):
+                mean.copy_(total)
+        for parameter, mean in zip(
+            self.parameters, _views(self.parameters, self.mean), strict=True
+        ):
+            parameter.grad = mean
         norm: Tensor = torch.linalg.vector_norm(self.total)
         return norm
 
-    def _pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
-        if self.total is self.flat:
-            return iter(())
-        pieces = (torch.split(each, AT_ONCE) for each in (self.total, self.flat))
-        return zip(*pieces, strict=True)
+
+def _cut_into_buckets(parameters: list[nn.Parameter], total: Tensor) -> list[Bucket]:
+    """Cut a sequence of parameters where the next would make a bucket too large."""
+    buckets: list[list[nn.Parameter]] = []
+    room = 0
+    for parameter in parameters:
+        if parameter.numel() > room:
+            buckets.append([])
+            room = BUCKET
+        buckets[-1].append(parameter)
+        room -= parameter.numel()
+    sizes = [sum(p.numel() for p in bucket) for bucket in buckets]
+    return [
+        Bucket(bucket, part, _views(bucket, part))
+        for bucket, part in zip(buckets, torch.split(total, sizes), strict=True)
+    ]
+
+
+def _views(parameters: list[nn.Parameter], flat: Tensor) -> list[Tensor]:
+    """Return the part of each parameter in a flat tensor, in its shape."""
+    parts = torch.split(flat, [p.numel() for p in parameters])
+    return [part.view_as(p) for part, p in zip(parts, parameters, strict=True)]

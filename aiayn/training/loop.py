@@ -1,7 +1,6 @@
 """The training loop: section 5."""
 
 import math
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -56,6 +55,16 @@ class Training:
     logged_at: float = field(default_factory=time.monotonic)
     saved_at: float = field(default_factory=time.monotonic)
 
+    def votes(self) -> list[int]:
+        """Return why to stop, and whether it is time for a checkpoint: the largest counts.
+
+        All processes so decide alike; the first one looks at the clock.
+        """
+        _, seconds = parse_interval(self.config.train.save_every)
+        waited = time.monotonic() - self.saved_at
+        late = self.group.is_first and 0 < seconds <= waited
+        return [self.stop.reason, int(late)]
+
 
 def train(
     data: DataFolder,
@@ -104,8 +113,7 @@ def train(
             group.on_first_rank(lambda: run.record(config, data))
         announce(t)
         check_lengths(state.model.longest, {"training": t.train, "validation": t.valid})
-        probe_memory(state, t.train, dtype)
-        share_memory_limit(t)
+        probe_memory(state, t.train, group, dtype)
         loop(t)
         finish(t)
 
@@ -125,7 +133,9 @@ def loop(t: Training) -> None:
     )
     while not has_ended(t):
         update = next(updates)
-        t.pending.append((update, run_update(t.state, update, t.group, t.dtype)))
+        numbers, (reason, late) = run_update(t.state, update, t.group, t.dtype, t.votes)
+        t.pending.append((update, numbers))
+        report_memory_limit(t)
         progress.epoch, progress.update = update.next_position
         progress.source_tokens += update.source_tokens
         progress.target_tokens += update.target_tokens
@@ -134,8 +144,7 @@ def loop(t: Training) -> None:
             log_metrics(t)
         if last or (settings.valid_every and progress.step % settings.valid_every == 0):
             validate(t)
-        # Every process asks the others at the same step, so all of them save and stop together.
-        reason, due = t.group.max(t.stop.reason), has_ended(t) or checkpoint_due(t)
+        due = has_ended(t) or bool(late) or checkpoint_due(t)
         if due or reason != CONTINUE:
             save(t, keep=due)
         if reason != CONTINUE and not has_ended(t):
@@ -165,24 +174,20 @@ def announce(t: Training) -> None:
         t.log.say(hint)
 
 
-def share_memory_limit(t: Training) -> None:
-    """Make every process split what ran out of memory in one of them, and say so once."""
-    smallest = -t.group.max(-(t.state.too_large or sys.maxsize))
-    if smallest == sys.maxsize:
-        return
-    if not t.reported_memory:
+def report_memory_limit(t: Training) -> None:
+    """Say once that micro-batches are split because memory ran out."""
+    if t.state.too_large and not t.reported_memory:
+        t.reported_memory = True
         t.log.say(
-            f"{smallest:,} tokens do not fit in memory at once and are split in two from now"
-            f" on; batch.micro_tokens={smallest // 2} avoids it"
+            f"{t.state.too_large:,} tokens do not fit in memory at once and are split in two"
+            f" from now on; batch.micro_tokens={t.state.too_large // 2} avoids it"
         )
-    t.state.too_large, t.reported_memory = smallest, True
 
 
 def log_metrics(t: Training) -> None:
     """Fetch the losses of the updates since the last time, check and log them."""
     if not t.pending:
         return
-    share_memory_limit(t)
     progress = t.state.progress
     losses = torch.stack([numbers for _, numbers in t.pending]).cpu().double()
     check_finite(t, losses)
@@ -262,12 +267,9 @@ def validate(t: Training) -> None:
 
 
 def checkpoint_due(t: Training) -> bool:
-    """Return whether it is time for a checkpoint; the first process decides by its clock."""
-    steps, seconds = parse_interval(t.config.train.save_every)
-    if steps:
-        return t.state.progress.step % steps == 0
-    late = t.group.is_first and time.monotonic() - t.saved_at >= seconds
-    return bool(t.group.max(int(late)))
+    """Return whether this update is one after which a checkpoint is saved."""
+    steps, _ = parse_interval(t.config.train.save_every)
+    return bool(steps) and t.state.progress.step % steps == 0
 
 
 def save(t: Training, *, keep: bool) -> None:

@@ -19,6 +19,7 @@ from aiayn.data.plan import micro_batches
 from aiayn.data.shards import Corpus
 from aiayn.device import autocast
 from aiayn.distributed import ProcessGroup
+from aiayn.kernels.attention import can_attend_packed
 from aiayn.kernels.cross_entropy import fused_linear_cross_entropy
 from aiayn.model.transformer import Transformer
 
@@ -49,7 +50,11 @@ def smoothed_cross_entropy(logits_NW: Tensor, gold_N: Tensor, smoothing: float) 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Loss:
     """Return the loss of a batch under teacher forcing, summed over its target tokens."""
-    states_ND = model.states(batch.source_BS, batch.target_BT, *batch.layouts())
+    c = model.config
+    plain = not c.attention_window and not c.attention_dropout
+    packed = plain and can_attend_packed(c.d_k, c.d_v, batch.gold_N.device)
+    layouts = batch.layouts(attend_packed=packed)
+    states_ND = model.states(batch.source_BS, batch.target_BT, *layouts)
     states_ND = states_ND[: batch.tokens]  # packed rows are rounded up
     output = model.output
     return Loss(

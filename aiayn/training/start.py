@@ -17,7 +17,7 @@ from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
 from aiayn.run_folder import RunFolder, fingerprint
 from aiayn.training.state import TrainState, fresh_state
-from aiayn.training.update import accumulate_gradients
+from aiayn.training.update import accumulate_gradients, agree
 
 # Padding makes a batch about a tenth larger.
 PADDING = 1.1
@@ -124,7 +124,9 @@ def check_lengths(limit: int | None, corpora: dict[str, Corpus | None]) -> None:
             )
 
 
-def probe_memory(state: TrainState, corpus: Corpus, dtype: torch.dtype) -> None:
+def probe_memory(
+    state: TrainState, corpus: Corpus, group: ProcessGroup, dtype: torch.dtype
+) -> None:
     """Run the longest micro-batch once, so that a lack of memory shows now, not in hours."""
     longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
     rows = max(1, state.config.batch.micro_tokens // int(longer.max()))
@@ -132,8 +134,10 @@ def probe_memory(state: TrainState, corpus: Corpus, dtype: torch.dtype) -> None:
     device = state.gradients.device
     batch = collate([corpus.pair(int(i)) for i in longest]).to(device)
     # Adam allocates its two moments at the first step: this takes their place.
-    moments = torch.empty(2 * state.gradients.flat.numel(), device=device)
-    accumulate_gradients(state, [("probe", batch)], dtype)
+    moments = torch.empty(2 * state.gradients.total.numel(), device=device)
+    while accumulate_gradients(state, [("probe", batch)], dtype) is None:
+        pass  # it is halved
+    agree(state, group, ())
     del moments
 
 

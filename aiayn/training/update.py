@@ -1,6 +1,8 @@
 """One update: forward and backward over its micro-batches, then one step of the optimizer."""
 
 import hashlib
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -20,52 +22,75 @@ MicroBatch = tuple[str, Batch]
 
 
 def run_update(
-    state: TrainState, update: Update, group: ProcessGroup, dtype: torch.dtype
-) -> Tensor:
-    """Train on one update; return smoothed and plain loss here, and the gradient's norm.
+    state: TrainState,
+    update: Update,
+    group: ProcessGroup,
+    dtype: torch.dtype,
+    votes: Callable[[], list[int]] = list,
+) -> tuple[Tensor, list[int]]:
+    """Train on one update.
 
-    They are still on the device, so that nothing waits for them.
+    Returns smoothed and plain loss of this process and the gradient's norm, still on the
+    device, so that nothing waits for them; and for each vote the largest of any process.
     """
     micro_batches = [(str(number), batch) for number, batch in update.micro]
-    losses = accumulate_gradients(state, micro_batches, dtype)
-    norm = state.gradients.finish(group, update.target_tokens)
+    while True:
+        losses = accumulate_gradients(state, micro_batches, dtype, group)
+        state.gradients.reduce(group)
+        fits, agreed = agree(state, group, votes())
+        # If memory ran out in some process, what the others have summed is incomplete.
+        if losses is not None and fits:
+            break
+    norm = state.gradients.divide(update.target_tokens)
     # Dividing by a tensor: reading the scale as a number would wait for the device.
     norm /= state.scaler.scale(torch.ones_like(norm))
     take_step(state)
     # One tensor, read when a line is logged: a copy per number would wait for the device.
-    return torch.cat([losses, norm[None]])
+    return torch.cat([losses, norm[None]]), agreed
+
+
+def agree(
+    state: TrainState, group: ProcessGroup, votes: Sequence[int]
+) -> tuple[bool, list[int]]:
+    """Make every process split what ran out of memory in one of them.
+
+    Returns whether that is nothing new to this process; and for each vote the largest of any
+    process, because all that they decide together travels in one message.
+    """
+    largest, *agreed = group.max_of_each([-(state.too_large or sys.maxsize), *votes])
+    before, state.too_large = state.too_large, 0 if largest == -sys.maxsize else -largest
+    return state.too_large == before, agreed
 
 
 def accumulate_gradients(
-    state: TrainState, micro_batches: list[MicroBatch], dtype: torch.dtype
-) -> Tensor:
-    """Sum losses and gradients over micro-batches.
+    state: TrainState,
+    micro_batches: list[MicroBatch],
+    dtype: torch.dtype,
+    group: ProcessGroup | None = None,
+) -> Tensor | None:
+    """Sum losses and gradients over micro-batches, and begin to sum them over a group.
 
-    When memory runs out, all micro-batches of that size are halved and the sum begins again,
-    because the failed attempt may have left a part of its gradient. It is the same sum over the
-    same tokens; only dropout draws anew for each half.
+    None: memory ran out. What did not fit will be halved; the sum has to begin again, because
+    the failed attempt may have left a part of its gradient. It is the same sum over the same
+    tokens; only dropout draws anew for each half.
     """
-    device = state.gradients.device
-    while True:
-        fitting = [
-            part for each in micro_batches for part in split_to_fit(each, state.too_large)
-        ]
-        state.gradients.clear()
-        losses = torch.zeros(2, dtype=sum_type(device), device=device)
-        for name, batch in fitting:
-            loss = if_it_fits(partial(backward, state, name, batch, dtype), device)
-            if loss is None:
-                break
-            losses += loss
-            state.gradients.collect()
-        else:
-            return losses
-        state.too_large = batch.padded_tokens
-        if batch.rows == 1:
+    device, gradients = state.gradients.device, state.gradients
+    fitting = [part for each in micro_batches for part in split_to_fit(each, state.too_large)]
+    gradients.clear()
+    losses = torch.zeros(2, dtype=sum_type(device), device=device)
+    for number, (name, batch) in enumerate(fitting, start=1):
+        gradients.expect(group if number == len(fitting) else None)
+        loss = if_it_fits(partial(backward, state, name, batch, dtype), device)
+        if loss is None:
+            state.too_large = batch.padded_tokens
+            if batch.rows > 1:
+                return None
             raise MemoryTooSmall(
                 f"a pair of {state.too_large:,} tokens does not fit in memory by itself",
                 fix="preprocess with a smaller --max-length, or train a smaller model",
             )
+        losses += loss
+    return losses
 
 
 def backward(state: TrainState, name: str, batch: Batch, dtype: torch.dtype) -> Tensor:
