@@ -17,6 +17,8 @@ Positions = Literal["sinusoidal", "halves", "learned"]
 Tie = Literal["all", "target", "none"]
 Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
+Auto = Literal["auto"]
+Compile = Literal["auto", "true", "false"]
 FormatName = Literal["text", "tsv", "jsonl"]
 
 # Beyond it, the length penalty of a long sentence is larger than any float32.
@@ -80,16 +82,23 @@ class BatchConfig:
 
     tokens: int = 25_000
     """Target tokens in one update, and at most as many source tokens, over all processes."""
-    micro_tokens: int = 3600
+    micro_tokens: int | Auto = 3600
     """Padded tokens on the longer side that go through the network at once: a matter of memory
     and speed. Of the result it changes what dropout draws, seeded by micro-batch, and rounding.
-    25,000 tokens are 8 such pieces, one for each of 8 GPUs."""
+    25,000 tokens are 8 such pieces, one for each of 8 GPUs. auto: on GPUs, as many as fit; the
+    run keeps what it found."""
     jitter: float = 0.1
     """Pairs are grouped by length times 1 +- jitter, so that groups differ between epochs."""
 
     def __post_init__(self) -> None:
-        _check(self, ("tokens", "micro_tokens"), 1)
+        _check(self, ("tokens", *([] if self.micro_tokens == "auto" else ["micro_tokens"])), 1)
         _check(self, ("jitter",), 0, below=1)
+
+    @property
+    def micro_limit(self) -> int:
+        """Return `micro_tokens` of a run that has started."""
+        assert self.micro_tokens != "auto"
+        return self.micro_tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,8 +134,8 @@ class TrainConfig:
     """Seeds the weights, the order of the data and dropout."""
     precision: Precision = "auto"
     """auto: bfloat16 on a GPU or a processor that multiplies it, else float32."""
-    compile: bool = False
-    """Compile the network with torch.compile."""
+    compile: Compile = "auto"
+    """Compile the network with torch.compile; auto: on a GPU that it is for."""
     save_every: str = "10m"
     """Updates (1000) or time (10m) between checkpoints; the paper saved every 10 minutes."""
     keep: str = "last=20,best=1"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -117,9 +117,14 @@ def _parse(text: str, kind: Any, *, name: str, origin: str) -> Any:
     """Read a value by its declared type."""
     text = text.strip()
     try:
+        if get_origin(kind) is Union:
+            number, word = get_args(kind)
+            wanted = "a whole number or auto"
+            return text if text in get_args(word) else number(text)
         if get_origin(kind) is Literal:
             wanted = " or ".join(get_args(kind))
-            return {choice: choice for choice in get_args(kind)}[text]
+            # A bool that Python wrote is True or False.
+            return {choice.lower(): choice for choice in get_args(kind)}[text.lower()]
         if kind is bool:
             wanted = "true or false"
             return {"true": True, "false": False}[text.lower()]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -96,7 +97,9 @@ def choose_precision(precision: Precision, device: torch.device) -> torch.dtype:
     if precision == "auto":
         fast = device.type == "cpu" and has_bfloat16()
         if device.type == "cuda":
-            fast = torch.cuda.is_bf16_supported(including_emulation=False)
+            # A plan may be for a GPU that is not here.
+            here = torch.cuda.is_available()
+            fast = not here or torch.cuda.is_bf16_supported(including_emulation=False)
         precision = "bfloat16" if fast else "float32"
     if precision == "bfloat16" and device.type == "cpu" and _matrix_tiles_crash():
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_FP16"
@@ -156,6 +159,13 @@ def autocast_type(device: torch.device) -> torch.dtype | None:
     dtype = torch.get_autocast_dtype(kind)
     fast = kind != "cpu" or (dtype == torch.bfloat16 and has_bfloat16())
     return dtype if fast else None
+
+
+def can_compile(device: torch.device) -> bool:
+    """Whether torch.compile pays: on GPUs from Volta on, where its compiler is installed."""
+    if device.type != "cuda" or torch.cuda.get_device_capability(device) < (7, 0):
+        return False
+    return find_spec("triton") is not None
 
 
 def has_flash_attention(device: torch.device) -> bool:

@@ -128,6 +128,10 @@ class RunFolder:
         (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         data.codec.save(self.path / "vocab")
         self._write_provenance(data.path, fingerprint(data))
+        self.save_config(config)
+
+    def save_config(self, config: Config) -> None:
+        """Write the settings."""
         write_bytes(self.path / "config.yaml", to_yaml(config).encode())
 
     def _check_same_run(self, config: Config, data_sha256: str) -> None:

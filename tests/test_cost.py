@@ -32,13 +32,13 @@ def test_the_estimate_of_a_run_follows_its_plan(data):
     corpus = data.corpus("train")
     batch = BatchConfig(tokens=400)
     plan = plan_epoch(corpus.source_lengths, corpus.target_lengths, batch, seed=1, epoch=0)
-    found = estimate(data, config, 2, torch.device("cpu"))
+    found = estimate(data, config, 2, torch.device("cpu"), torch.float32)
     assert found["updates per epoch"] == len(plan)
     assert found["epochs"] == pytest.approx(12 / len(plan), abs=0.01)
     assert found["target tokens per update"] <= 400
     wanted = "400 tokens = 2 processes x 1 micro-batches x 200"
     assert found["update"] == wanted
-    more = estimate(data, config, 3, torch.device("cpu"))
+    more = estimate(data, config, 3, torch.device("cpu"), torch.float32)
     assert more["update"] == f"{wanted}, and 1 idle"
     assert found["parameters"] == parameters_of(config.model, len(data.codec.source))
 
@@ -47,7 +47,11 @@ def test_a_cpu_needs_room_for_the_exact_sum_of_gradients(data):
     config = tiny_config("model.d_model=2048", "model.d_ff=32768")
     total = parameters_of(config.model, len(data.codec.source))["total"]
     here, there = (
-        float(estimate(data, config, 1, torch.device(name))["memory per process"].split()[1])
+        float(
+            estimate(data, config, 1, torch.device(name), torch.float32)[
+                "memory per process"
+            ].split()[1]
+        )
         for name in ("cpu", "cuda")
     )
     assert here - there == pytest.approx(8 * total / 1e9, abs=0.11)

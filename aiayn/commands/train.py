@@ -64,7 +64,7 @@ class TrainOptions:
     """Type of matrix products; auto: bfloat16 on a GPU or a processor that
     multiplies it (AVX512_BF16, AMX), else float32."""
     compile: Annotated[bool | None, _running(show_default=FROM_PRESET)] = None
-    """Compile the network with torch.compile."""
+    """Compile the network with torch.compile; by default on a GPU that it is for."""
     nproc: Annotated[int, _running(min=1)] = 1
     """Processes on this machine, started as torchrun does."""
     time_limit: Annotated[str | None, _running(metavar="11h30m")] = None
@@ -155,7 +155,7 @@ def show_estimate(options: TrainOptions, config: Config) -> None:
     import torch
 
     from aiayn.data.folder import DataFolder
-    from aiayn.device import choose_device
+    from aiayn.device import choose_device, choose_precision
     from aiayn.run_folder import open_model
     from aiayn.training.estimate import estimate
     from aiayn.training.start import check_init_from
@@ -166,7 +166,8 @@ def show_estimate(options: TrainOptions, config: Config) -> None:
     processes = int(os.environ.get("WORLD_SIZE", options.nproc))
     elsewhere = device in ("cuda", "mps")
     where = torch.device(device) if elsewhere else choose_device(device)
-    found = estimate(data, config, processes, where)
+    dtype = choose_precision(config.train.precision, where)
+    found = estimate(data, config, processes, where, dtype)
     parameters = found.pop("parameters")
     console.result_table(["plan", ""], list(found.items()))
     console.result_table(["parameters", ""], list(parameters.items()))

@@ -69,17 +69,22 @@ def fused_attention(
     q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, keys: Layout, dropout: float = 0.0
 ) -> Tensor:
     """Return equation 1 by torch's fused kernel, which never holds all (L, M) scores."""
-    attend = partial(
-        F.scaled_dot_product_attention,
-        attn_mask=keys.allowed,
-        is_causal=keys.causal,
-        dropout_p=dropout,
-    )
+    fused: Callable[..., Tensor] = F.scaled_dot_product_attention
+    if q_BHLK.is_meta:
+        # There torch would fall back to plain products, which no device does.
+        fused = _fused_on_meta
+    attend = partial(fused, attn_mask=keys.allowed, is_causal=keys.causal, dropout_p=dropout)
     if not (is_training_on_cpu(q_BHLK) and q_BHLK.dtype == torch.bfloat16):
         return attend(q_BHLK, k_BHMK, v_BHMV)
     # In bfloat16 torch's backward pass takes a fifth of an update, many times that of float32.
     with torch.autocast("cpu", enabled=False):
         return attend(q_BHLK.float(), k_BHMK.float(), v_BHMV.float()).bfloat16()
+
+
+def _fused_on_meta(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    heads, _ = kernel(q, k, v, 0.0, options["is_causal"], attn_mask=options["attn_mask"])
+    return cast(Tensor, heads)
 
 
 def can_attend_packed(d_k: int, d_v: int, device: torch.device) -> bool:

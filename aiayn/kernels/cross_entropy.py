@@ -8,6 +8,7 @@ N tokens; D d_model; W vocabulary.
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ from aiayn.kernels.linear import (
     onednn_linear,
 )
 
+# Returns (smoothed, plain) and the gradient of the first.
+Compare = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 # In float16 the gradient of a rare token would underflow; products are scaled up by this.
 HALF_SCALE = 1024.0
 
@@ -33,6 +36,8 @@ def fused_linear_cross_entropy(
     gold_N: Tensor,
     smoothing: float,
     bias_W: Tensor | None = None,
+    *,
+    compiled: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return the smoothed and the plain loss, summed; only the first has a gradient.
 
@@ -43,8 +48,17 @@ def fused_linear_cross_entropy(
         # Inside an autograd function, needs_input_grad is true of parameters even so.
         states_ND, weight_WD = states_ND.detach(), weight_WD.detach()
         bias_W = None if bias_W is None else bias_W.detach()
-    smoothed, plain = apply(_FusedLoss, states_ND, weight_WD, bias_W, gold_N, smoothing)
+    compare = _compiled() if compiled else _loss_and_gradient
+    smoothed, plain = apply(
+        _FusedLoss, states_ND, weight_WD, bias_W, gold_N, smoothing, compare
+    )
     return smoothed, plain
+
+
+@cache
+def _compiled() -> Compare:
+    """Return `_loss_and_gradient` as a few kernels in place of twenty."""
+    return torch.compile(_loss_and_gradient, dynamic=True)
 
 
 class _FusedLoss(torch.autograd.Function):
@@ -56,6 +70,7 @@ class _FusedLoss(torch.autograd.Function):
         bias_W: Tensor | None,
         gold_N: Tensor,
         smoothing: float,
+        compare: Compare,
     ) -> tuple[Tensor, Tensor]:
         wanted = any(ctx.needs_input_grad)
         grad_states_ND = torch.zeros_like(states_ND) if wanted else None
@@ -66,7 +81,7 @@ class _FusedLoss(torch.autograd.Function):
         rows = elements_at_once(gold_N.device) // weight_WD.size(0)
         for chunk in _even_chunks(gold_N.size(0), rows):
             logits_NW = multiply(states[chunk], weight, bias_W)
-            losses, delta_NW = _loss_and_gradient(logits_NW, gold_N[chunk], smoothing)
+            losses, delta_NW = compare(logits_NW, gold_N[chunk], smoothing)
             sums += losses
             if grad_states_ND is not None and grad_weight_WD is not None:
                 _add_product(delta_NW, weight, out=grad_states_ND[chunk])
@@ -81,7 +96,7 @@ class _FusedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         grads = (None if each is None else each.mul_(grad) for each in ctx.saved_tensors)
-        return (*grads, None, None)
+        return (*grads, None, None, None)
 
 
 def _operands(

@@ -1,33 +1,39 @@
 """Estimates for a run before it starts: `aiayn train --dry-run`."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from aiayn.config import Config, ModelConfig, parse_keep
+from aiayn.config import Config, parse_keep
 from aiayn.data.folder import DataFolder
 from aiayn.data.plan import micro_batches, plan_epoch
 from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
+from aiayn.training.start import longest_micro_batch, micro_tokens_of
+from aiayn.training.trace import GPUS, Gpu, TracedMicroBatch, trace_micro_batch
 
 # Bytes of a float32: weights, gradients and the optimizer's state.
 FLOAT32 = 4
+F32 = torch.float32
 SAMPLED_UPDATES = 50
 
 
 def estimate(
-    data: DataFolder, config: Config, processes: int, device: torch.device
+    data: DataFolder, config: Config, processes: int, device: torch.device, dtype: torch.dtype
 ) -> dict[str, Any]:
-    """Return a run's parameters, batches, steps, memory, disk space and operations."""
+    """Return a run's parameters, batches, steps, memory, hours, disk space and operations."""
     corpus, codec = data.corpus("train"), data.codec
     source, target = corpus.source_lengths, corpus.target_lengths
     batch = config.batch
+    if batch.micro_tokens == "auto":
+        batch = replace(batch, micro_tokens=micro_tokens_of(batch, processes, pieces=1))
     plan = plan_epoch(source, target, batch, seed=config.train.seed, epoch=0)
     chosen = np.linspace(0, len(plan) - 1, min(len(plan), SAMPLED_UPDATES)).astype(int)
     tokens = [int(target[plan.pairs(u)].sum()) for u in chosen]
     micro = [
-        len(micro_batches(plan.pairs(u), source, target, limit=batch.micro_tokens))
+        len(micro_batches(plan.pairs(u), source, target, limit=batch.micro_limit))
         for u in chosen
     ]
     per_update = float(np.mean(micro))
@@ -39,8 +45,18 @@ def estimate(
     flops = training_flops(config.model, codec.sizes, tokens_in_all)
     last, best = parse_keep(config.train.keep)
     model_bytes = FLOAT32 * parameters["total"]
-    sums = sum_type(device)
-    sum_bytes = 0 if sums == torch.float32 else sums.itemsize * parameters["total"]
+    largest = longest_micro_batch(corpus, batch)
+    traced = {each: trace_micro_batch(config, codec, largest, each) for each in {dtype, F32}}
+    # Where sums are in float64, the mean gradient in float32 is one tensor more.
+    sums = sum_type(device).itemsize
+    of_sums = parameters["total"] * sums if sums != FLOAT32 else 0
+    share = float(np.mean(tokens)) / busy / largest.tokens
+    hours = {
+        name: config.train.steps
+        * (share * _seconds(traced, dtype, gpu) + 7 * model_bytes / gpu.bytes_per_second)
+        / 3600
+        for name, gpu in GPUS.items()
+    }
     return {
         "parameters": parameters,
         "update": f"{batch.tokens:,} tokens = {busy} processes"
@@ -51,24 +67,22 @@ def estimate(
         "updates per epoch": len(plan),
         "steps": config.train.steps,
         "epochs": round(epochs, 2),
-        "memory per process": _gigabytes(
-            4 * model_bytes + sum_bytes + activation_bytes(config.model, batch.micro_tokens)
-        ),
+        "memory per process": _gigabytes(traced[dtype].peak + of_sums),
         "disk": _gigabytes((max(last, config.train.average) + best + 1) * model_bytes)
         + f" of weights and {_gigabytes(6 * model_bytes)} to resume from",
         "floating-point operations": f"{flops:.2g}",
+        f"hours on {processes} GPUs, a rough estimate": ", ".join(
+            f"{name} {value:.2g}" for name, value in hours.items()
+        ),
     }
 
 
-def activation_bytes(model: ModelConfig, tokens: int) -> int:
-    """Estimate the activations that a micro-batch keeps for the backward pass, in float32.
-
-    Each attention keeps its input, q, k, v, heads, output and the norm's input and output; the
-    feed-forward network keeps its inner layer twice.
-    """
-    attention = 4 * model.d_model + 2 * model.heads * (model.d_k + model.d_v)
-    feed_forward = 2 * model.d_ff + 4 * model.d_model
-    return FLOAT32 * tokens * model.layers * (3 * attention + 2 * feed_forward)
+def _seconds(
+    traced: dict[torch.dtype, TracedMicroBatch], dtype: torch.dtype, gpu: Gpu
+) -> float:
+    """Return the time of a micro-batch; a GPU without bfloat16 computes in float32."""
+    dtype = dtype if gpu.bfloat16 else F32
+    return traced[dtype].seconds(gpu, dtype)
 
 
 def _gigabytes(count: float) -> str:

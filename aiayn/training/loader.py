@@ -50,7 +50,7 @@ def updates_from(
         for position in range(number, len(plan)):
             pairs = plan.pairs(position)
             last = position + 1 == len(plan)
-            pieces = micro_batches(pairs, source, target, limit=batch.micro_tokens)
+            pieces = micro_batches(pairs, source, target, limit=batch.micro_limit)
             yield Update(
                 epoch=epoch,
                 number=position,

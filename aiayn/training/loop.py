@@ -25,9 +25,10 @@ from aiayn.training.loss import validation_loss
 from aiayn.training.start import (
     check_init_from,
     check_lengths,
+    choose_micro_tokens,
     idle_processes,
     probe_memory,
-    resolve_precision,
+    resolve_settings,
     start_or_resume,
 )
 from aiayn.training.state import TrainState
@@ -89,7 +90,7 @@ def train(
         group = stack.enter_context(join_process_group(device))
         stop = stack.enter_context(request_on_signals(seconds))
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
-        named, config = config.train.precision, resolve_precision(config, run, group)
+        named, config = config.train.precision, resolve_settings(config, run, group)
         group.on_first_rank(lambda: run.create_or_check(config, data))
         # Differs from the paper: on a GPU products are TF32, unless float32 is named.
         exact = named == "float32"
@@ -111,8 +112,11 @@ def train(
             return
         if state.progress.step:
             group.on_first_rank(lambda: run.record(config, data))
-        announce(t)
         check_lengths(state.model.longest, {"training": t.train, "validation": t.valid})
+        if config.batch.micro_tokens == "auto":
+            t.config = choose_micro_tokens(state, t.train, group, dtype)
+            group.on_first_rank(lambda: run.save_config(t.config))
+        announce(t)
         probe_memory(state, t.train, group, dtype)
         loop(t)
         finish(t)
@@ -248,7 +252,7 @@ def validate(t: Training) -> None:
     progress = t.state.progress
     model = t.state.model
     model.eval()
-    loss = validation_loss(model, t.valid, t.group, t.dtype, t.config.batch.micro_tokens)
+    loss = validation_loss(model, t.valid, t.group, t.dtype, t.config.batch.micro_limit)
     score = t.score(model, t.group) if t.score and math.isfinite(loss) else None
     model.train()
     found = Validation(loss, score)

@@ -48,7 +48,9 @@ def smoothed_cross_entropy(logits_NW: Tensor, gold_N: Tensor, smoothing: float) 
     )
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Loss:
+def batch_loss(
+    model: Transformer, batch: Batch, smoothing: float, *, compiled: bool = False
+) -> Loss:
     """Return the loss of a batch under teacher forcing, summed over its target tokens."""
     c = model.config
     plain = not c.attention_window and not c.attention_dropout
@@ -59,7 +61,7 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Loss:
     output = model.output
     return Loss(
         *fused_linear_cross_entropy(
-            states_ND, output.weight, batch.gold_N, smoothing, output.bias
+            states_ND, output.weight, batch.gold_N, smoothing, output.bias, compiled=compiled
         )
     )
 

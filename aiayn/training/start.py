@@ -9,7 +9,7 @@ import torch
 from aiayn.checkpoint import ModelFile
 from aiayn.config import BatchConfig, Config
 from aiayn.config_file import change, differences, to_yaml
-from aiayn.data.batch import collate
+from aiayn.data.batch import Batch, collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision
@@ -23,14 +23,17 @@ from aiayn.training.update import accumulate_gradients, agree
 PADDING = 1.1
 
 
-def resolve_precision(config: Config, run: RunFolder, group: ProcessGroup) -> Config:
-    """Replace `auto` by the precision that the run began with, or that suits the hardware.
+def resolve_settings(config: Config, run: RunFolder, group: ProcessGroup) -> Config:
+    """Replace `auto` by what the run began with: the precision, and the size of micro-batches.
 
     So a run that resumes on other hardware, or with a later version, stays the same run.
     """
+    stored = run.stored_config()
+    if config.batch.micro_tokens == "auto" and (stored or group.device.type != "cuda"):
+        tokens = (stored or Config()).batch.micro_tokens
+        config = change(config, [("batch", "micro_tokens", str(tokens))], origin=str(run.path))
     if config.train.precision != "auto":
         return config
-    stored = run.stored_config()
     if stored is None:
         best = str(choose_precision("auto", group.device)).removeprefix("torch.")
         found = group.broadcast(best)
@@ -124,15 +127,37 @@ def check_lengths(limit: int | None, corpora: dict[str, Corpus | None]) -> None:
             )
 
 
+def choose_micro_tokens(
+    state: TrainState, corpus: Corpus, group: ProcessGroup, dtype: torch.dtype
+) -> Config:
+    """Return settings in which micro-batches are as large as the memory of every GPU allows.
+
+    An update is cut into one piece for each process, or two, or three, until one fits.
+    """
+    config, pieces = state.config, 0
+    while config.batch.micro_tokens == "auto" or state.too_large:
+        pieces, state.too_large = pieces + 1, 0
+        tokens = micro_tokens_of(config.batch, group.world_size, pieces)
+        triple = ("batch", "micro_tokens", str(tokens))
+        state.config = config = change(config, [triple], origin="choosing micro-batches")
+        probe_memory(state, corpus, group, dtype)
+    return config
+
+
+def longest_micro_batch(corpus: Corpus, batch: BatchConfig) -> Batch:
+    """Return the longest pairs, as many as go through the network at once."""
+    longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    rows = max(1, min(batch.micro_limit, batch.tokens) // int(longer.max()))
+    longest = np.argpartition(longer, -min(rows, len(longer)))[-rows:]
+    return collate([corpus.pair(int(i)) for i in longest])
+
+
 def probe_memory(
     state: TrainState, corpus: Corpus, group: ProcessGroup, dtype: torch.dtype
 ) -> None:
     """Run the longest micro-batch once, so that a lack of memory shows now, not in hours."""
-    longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
-    rows = max(1, state.config.batch.micro_tokens // int(longer.max()))
-    longest = np.argpartition(longer, -min(rows, len(longer)))[-rows:]
     device = state.gradients.device
-    batch = collate([corpus.pair(int(i)) for i in longest]).to(device)
+    batch = longest_micro_batch(corpus, state.config.batch).to(device)
     # Adam allocates its two moments at the first step: this takes their place.
     moments = torch.empty(2 * state.gradients.total.numel(), device=device)
     while accumulate_gradients(state, [("probe", batch)], dtype) is None:
@@ -143,11 +168,16 @@ def probe_memory(
 
 def idle_processes(batch: BatchConfig, processes: int) -> str:
     """Return a hint if some processes get no micro-batch of an update; else nothing."""
-    pieces = math.ceil(PADDING * batch.tokens / batch.micro_tokens)
+    pieces = math.ceil(PADDING * batch.tokens / batch.micro_limit)
     if pieces >= processes:
         return ""
     return (
         f"{processes - pieces} of {processes} processes are idle: an update of"
         f" {batch.tokens:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''};"
-        f" batch.micro_tokens={math.ceil(PADDING * batch.tokens / processes)} shares it"
+        f" batch.micro_tokens={micro_tokens_of(batch, processes, pieces=1)} shares it"
     )
+
+
+def micro_tokens_of(batch: BatchConfig, processes: int, pieces: int) -> int:
+    """Return the size of micro-batches that gives each process so many of them."""
+    return math.ceil(PADDING * batch.tokens / processes / pieces)

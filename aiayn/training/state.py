@@ -8,6 +8,7 @@ import torch
 from aiayn.checkpoint import ModelFile, build_model
 from aiayn.config import Config, OptimConfig
 from aiayn.data.codec import Codec
+from aiayn.device import can_compile
 from aiayn.model.transformer import Transformer
 from aiayn.run_folder import Progress
 from aiayn.training.gradients import Gradients
@@ -23,6 +24,8 @@ class TrainState:
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     gradients: Gradients
+    compiled: bool = False
+    """Whether the network, and the loss, run through torch.compile."""
     progress: Progress = field(default_factory=Progress)
     too_large: int = 0
     """Padded tokens for which memory ran out in this session; 0: it never did."""
@@ -58,14 +61,17 @@ def fresh_state(
     """Return the state before the first update; the seed determines the weights."""
     torch.manual_seed(config.train.seed)
     model = build_model(config, codec).to(device).train()
-    if config.train.compile:
+    compiled = config.train.compile == "true" or (
+        config.train.compile == "auto" and can_compile(device)
+    )
+    if compiled:
         # Layer by layer: 2 graphs in place of 2 N, and sequence lengths stay dynamic.
         for layer in (*model.encoder, *model.decoder):
             layer.compile(dynamic=True)
     optimizer = build_optimizer(model, config.optim)
     # Losses are summed, not averaged, over tokens, so gradients are large from the start.
     scaler = torch.amp.GradScaler(device.type, init_scale=1.0, enabled=dtype == torch.float16)
-    return TrainState(config, codec, model, optimizer, scaler, Gradients(model))
+    return TrainState(config, codec, model, optimizer, scaler, Gradients(model), compiled)
 
 
 def build_optimizer(model: Transformer, optim: OptimConfig) -> torch.optim.Optimizer:

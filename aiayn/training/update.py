@@ -99,7 +99,7 @@ def backward(state: TrainState, name: str, batch: Batch, dtype: torch.dtype) -> 
     # Seeded by its place in the run, not by what ran before: resuming draws the same.
     seed_dropout(device, dropout_seed(config.train.seed, state.progress.step, name))
     with autocast(device, dtype):
-        loss = batch_loss(state.model, batch, config.optim.smoothing)
+        loss = batch_loss(state.model, batch, config.optim.smoothing, compiled=state.compiled)
     torch.autograd.backward(state.scaler.scale(loss.smoothed))
     return torch.stack([loss.smoothed.detach(), loss.plain])
 
