@@ -293,13 +293,28 @@ def test_what_goes_wrong_ahead_is_raised_in_its_place():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_a_new_sum_clears_each_buffer_once(monkeypatch, dtype):
+def test_the_first_gradient_of_a_sum_replaces_what_it_held_and_others_are_added(
+    monkeypatch, dtype
+):
     monkeypatch.setattr(gradients, "sum_type", lambda device: dtype)
-    found = gradients.Gradients(torch.nn.Linear(3, 2))
+    layer = torch.nn.Linear(3, 2)
+    found = gradients.Gradients(layer)
     assert (found.total is found.mean) == (dtype == F32)
-    found.total.fill_(1)
-    changes = [buffer._version for buffer in (found.mean, found.total)]
+    for count in (1, 3):
+        found.total.fill_(7)
+        found.clear()
+        for _ in range(count):
+            found.expect()
+            layer(torch.ones(1, 3)).sum().backward()
+        assert (found.total == count).all()
+    norm = found.divide(3)
+    assert (layer.weight.grad == 1).all()
+    assert norm == pytest.approx(8**0.5)
+
+
+def test_a_process_without_micro_batches_adds_nothing(monkeypatch):
+    found = gradients.Gradients(torch.nn.Linear(3, 2))
+    found.total.fill_(7)
     found.clear()
+    found.reduce(ALONE)
     assert not found.total.any()
-    assert found.total._version == changes[1] + 1
-    assert found.mean._version == changes[0] + (dtype == F32)

@@ -30,24 +30,28 @@ class Bucket:
     """Parameters whose gradients are collected and travel between processes together."""
 
     parameters: list[nn.Parameter]
+    """Those that learn."""
     total: Tensor
     """The sum over micro-batches, of all of them one after the other."""
     sums: list[Tensor]
     """The same of each, in its shape."""
     missing: int = 0
     """Gradients of this micro-batch that the backward pass has not reached yet."""
+    is_new: bool = True
+    """Whether the sum holds nothing of this update yet."""
 
     def collect(self) -> None:
-        """Add the gradients of a micro-batch to the sum."""
-        pairs = [(s, p.grad) for s, p in zip(self.sums, self.parameters, strict=True)]
-        known = [(total, grad) for total, grad in pairs if grad is not None]
+        """Add the gradients of a micro-batch to the sum; the first replaces what it held."""
+        grads = [p.grad for p in self.parameters if p.grad is not None]
         if self.total.dtype == torch.float32:
-            torch._foreach_add_([total for total, _ in known], [grad for _, grad in known])
+            add = torch._foreach_copy_ if self.is_new else torch._foreach_add_
+            add(self.sums, grads)
         else:
-            for total, grad in known:
+            for total, grad in zip(self.sums, grads, strict=True):
                 pieces = (torch.split(each.view(-1), AT_ONCE) for each in (total, grad))
                 for part, addend in zip(*pieces, strict=True):
-                    part += addend
+                    part.copy_(addend) if self.is_new else part.add_(addend)
+        self.is_new = False
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -62,26 +66,23 @@ class Gradients:
 
     def __init__(self, model: nn.Module) -> None:
         # The last layers first: the order in which the backward pass gets to them.
-        parameters = list(model.parameters())[::-1]
-        self.device = parameters[0].device
-        dtype = sum_type(self.device)
-        self.total = torch.zeros(
-            sum(p.numel() for p in parameters), dtype=dtype, device=self.device
-        )
+        self.parameters = [p for p in model.parameters() if p.requires_grad][::-1]
+        self.device = self.parameters[0].device
+        size, dtype = sum(p.numel() for p in self.parameters), sum_type(self.device)
+        self.total = torch.zeros(size, dtype=dtype, device=self.device)
         self.mean = self.total if dtype == torch.float32 else self.total.float()
-        self.parameters = parameters
-        self.buckets = _cut_into_buckets(parameters, self.total)
+        self.buckets = _cut_into_buckets(self.parameters, self.total)
         for bucket in self.buckets:
             for parameter in bucket.parameters:
                 register: Callable[..., object] = parameter.register_post_accumulate_grad_hook
-                if parameter.requires_grad:
-                    register(lambda _, bucket=bucket: self._arrived(bucket))
+                register(lambda _, bucket=bucket: self._arrived(bucket))
         self._group: ProcessGroup | None = None
         self._reduced: list[dist.Work | None] = []
 
     def clear(self) -> None:
         """Start a sum."""
-        self.total.zero_()
+        for bucket in self.buckets:
+            bucket.is_new = True
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -89,7 +90,7 @@ class Gradients:
         """Prepare for a backward pass; if it is the last, for the sum over a group, too."""
         self._group = group
         for bucket in self.buckets:
-            bucket.missing = sum(p.requires_grad for p in bucket.parameters)
+            bucket.missing = len(bucket.parameters)
 
     def _arrived(self, bucket: Bucket) -> None:
         bucket.missing -= 1
@@ -106,6 +107,8 @@ class Gradients:
     def _reduce_next(self, group: ProcessGroup) -> None:
         # In this order on every process, whichever bucket was complete first.
         bucket = self.buckets[len(self._reduced)]
+        if bucket.is_new:
+            bucket.total.zero_()  # this process has no micro-batch
         self._reduced.append(group.start_all_reduce(bucket.total))
 
     def reduce(self, group: ProcessGroup) -> None:
@@ -119,17 +122,16 @@ class Gradients:
 
     def divide(self, tokens: int) -> Tensor:
         """Give every parameter its mean gradient; return the norm of all of them."""
-        self.total.div_(tokens)
-        if self.mean is not self.total:
-            for mean, total in zip(
-                torch.split(self.mean, AT_ONCE), torch.split(self.total, AT_ONCE), strict=True
-            ):
-                mean.copy_(total)
-        for parameter, mean in zip(
-            self.parameters, _views(self.parameters, self.mean), strict=True
-        ):
+        if self.mean is self.total:
+            self.total.div_(tokens)
+        else:
+            pieces = (torch.split(each, AT_ONCE) for each in (self.total, self.mean))
+            for total, mean in zip(*pieces, strict=True):
+                torch.div(total, tokens, out=mean)
+        means = _views(self.parameters, self.mean)
+        for parameter, mean in zip(self.parameters, means, strict=True):
             parameter.grad = mean
-        norm: Tensor = torch.linalg.vector_norm(self.total)
+        norm: Tensor = torch.linalg.vector_norm(self.mean, dtype=self.total.dtype)
         return norm
 
 
