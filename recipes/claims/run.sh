@@ -9,9 +9,9 @@
 # shellcheck source=recipes/steps.sh
 . "$(dirname "$0")/../steps.sh"
 export PYTHONPATH=$here/../walkthrough:$here/../table1_complexity${PYTHONPATH:+:$PYTHONPATH}
-updates=600 widths=(16 64 256) seeds=(1 2) rehearsal=()
+updates=600 widths=(4 16 64 256) seeds=(1 2) rehearsal=()
 if [ "$SCALE" = rehearsal ]; then
-    updates=5 widths=(16) seeds=(1) rehearsal=(--rehearsal)
+    updates=5 widths=(4) seeds=(1) rehearsal=(--rehearsal)
 fi
 
 capture "counted" "$WORK/counted.json" python "$here/counted.py"

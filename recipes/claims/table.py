@@ -51,14 +51,19 @@ def judge_counted(found: dict[str, Any], claim: dict[str, Any]) -> str:
 
 def judge_trained(runs: Runs, claim: dict[str, Any]) -> tuple[str, str]:
     """Return what was measured, and whether the first run is better or alike, or noise."""
-    ours, theirs = ([loss(run, claim["lengths"]) for run in runs[x]] for x in claim["runs"])
-    noise = max(max(losses) - min(losses) for losses in (ours, theirs))
-    difference = mean(theirs) - mean(ours)
-    names = (name.rpartition("-")[0] for name in claim["runs"])
+    losses = {
+        name: [loss(run, claim["lengths"]) for run in runs[name]] for name in claim["runs"]
+    }
     measured = ", ".join(
-        f"{name} {' '.join(f'{x:.2f}' for x in losses)}"
-        for name, losses in zip(names, (ours, theirs), strict=True)
+        f"{name.rpartition('-')[0]} {' '.join(f'{x:.2f}' for x in of_seeds)}"
+        for name, of_seeds in losses.items()
     )
+    ours, *others = losses.values()
+    theirs = others[0] if others else [claim["below"]]
+    if not others:
+        measured += f"; guessing {theirs[0]:.2f}"
+    noise = max(max(of_seeds) - min(of_seeds) for of_seeds in (ours, theirs))
+    difference = mean(theirs) - mean(ours)
     if claim["finding"] == "alike":
         verdict = "holds" if abs(difference) <= noise else "does not hold"
     elif abs(difference) <= noise:
