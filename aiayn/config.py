@@ -239,7 +239,7 @@ def _check(settings: Section, keys: tuple[str, ...], least: int, below: float = 
         if not least <= value < (below or math.inf):
             finite = " and finite" if value == math.inf else ""
             most = f" and below {below}" if below else finite
-            wanted = f"at least {least}{most}"
+            expected = f"at least {least}{most}"
             raise UsageError(
-                f"{name} is {value}, and {wanted} is wanted", fix=f"set {name} to {wanted}"
+                f"{name} is {value}, expected {expected}", fix=f"set {name} to {expected}"
             )

@@ -52,7 +52,7 @@ def read_yaml(path: Path, base: Config) -> Config:
         _require_section(section_node.value, _origin(path, section_node))
         for key_node, value_node in _entries(values_node, path):
             if not isinstance(value_node, yaml.ScalarNode):
-                raise _wrong_shape(path, value_node, wanted="one value")
+                raise _wrong_shape(path, value_node, expected="one value")
             triple = (section_node.value, key_node.value, value_node.value)
             config = change(config, [triple], origin=_origin(path, key_node))
     return config
@@ -86,7 +86,9 @@ def change(config: Config, triples: Iterable[tuple[str, str, str]], *, origin: s
             # A name in the same section first: train.step is train.steps, not optim.beta2.
             near = nearest(key, kinds)
             near = f"{section}.{near}" if near else nearest(f"{section}.{key}", all_settings())
-            fix = f"did you mean {near}?" if near else f"known are {', '.join(all_settings())}"
+            fix = (
+                f"did you mean {near}?" if near else f"choose from {', '.join(all_settings())}"
+            )
             raise UsageError(f"{origin}: there is no setting {section}.{key}", fix=fix)
         value = _parse(text, kinds[key], name=f"{section}.{key}", origin=origin)
         try:
@@ -119,21 +121,21 @@ def _parse(text: str, kind: Any, *, name: str, origin: str) -> Any:
     try:
         if get_origin(kind) is Union:
             number, word = get_args(kind)
-            wanted = "a whole number or auto"
+            expected = "a whole number or auto"
             return text if text in get_args(word) else number(text)
         if get_origin(kind) is Literal:
-            wanted = " or ".join(get_args(kind))
+            expected = " or ".join(get_args(kind))
             # A bool that Python wrote is True or False.
             return {choice.lower(): choice for choice in get_args(kind)}[text.lower()]
         if kind is bool:
-            wanted = "true or false"
+            expected = "true or false"
             return {"true": True, "false": False}[text.lower()]
-        wanted = {int: "a whole number", float: "a number", str: "text"}[kind]
+        expected = {int: "a whole number", float: "a number", str: "text"}[kind]
         return kind(text)
     except (KeyError, ValueError):
         raise UsageError(
-            f"{origin}: {name} is {text!r}, and {wanted} is wanted",
-            fix=f"set {name} to {wanted}",
+            f"{origin}: {name} is {text!r}, expected {expected}",
+            fix=f"set {name} to {expected}",
         ) from None
 
 
@@ -149,22 +151,22 @@ def _entries(node: yaml.Node | None, path: Path) -> list[tuple[yaml.ScalarNode, 
     if node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~")):
         return []
     if not isinstance(node, yaml.MappingNode):
-        raise _wrong_shape(path, node, wanted="`key: value` lines")
+        raise _wrong_shape(path, node, expected="`key: value` lines")
     lines: dict[str, int] = {}
     for key, _ in node.value:
         name = str(key.value)
         if name in lines:
             raise UsageError(
-                f"{_origin(path, key)}: {name} is there already, in line {lines[name]}",
+                f"{_origin(path, key)}: {name} is set already, in line {lines[name]}",
                 fix="delete one of them",
             )
         lines[name] = key.start_mark.line + 1
     return list(node.value)
 
 
-def _wrong_shape(path: Path, node: yaml.Node, *, wanted: str) -> UsageError:
+def _wrong_shape(path: Path, node: yaml.Node, *, expected: str) -> UsageError:
     return UsageError(
-        f"{_origin(path, node)}: {wanted} expected",
+        f"{_origin(path, node)}: expected {expected}",
         fix="write sections with settings, as `aiayn info --preset base --yaml` prints them",
     )
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from aiayn.errors import AiaynError
+from aiayn.errors import AiaynError, counted
 
 # Without a terminal, progress is one line this often.
 PLAIN_LINE_SECONDS = 30
@@ -155,7 +155,7 @@ def _plain(label: str, total: int | None, unit: str) -> Iterator[Callable[[int],
             say(f"{label}: {_amount(done, total)} {unit}, {done / (last - start):,.0f}/s")
 
     yield advance
-    say(f"{label}: {done:,} {unit} in {time.monotonic() - start:.1f} s")
+    say(f"{label}: {counted(done, unit)} in {time.monotonic() - start:.1f} s")
 
 
 def _amount(done: float, total: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Errors that a user can act on: what was found, what was wanted, and how to fix it.
+"""Errors that a user can act on: what was found, what was expected, and how to fix it.
 
 AiaynError
 |-- UsageError        2  an option, a setting or a folder that does not fit
@@ -87,6 +87,11 @@ class Interrupted(Stopped):
     exit_code = 130
 
 
+def counted(number: int, unit: str) -> str:
+    """Return `1 line` or `2 lines`, of a unit that is given as a plural in s."""
+    return f"{number:,} {unit.removesuffix('s') if number == 1 else unit}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the known name that is most like this one; empty if none is like it."""
     return next(iter(difflib.get_close_matches(name, list(known), 1, SIMILARITY)), "")
@@ -96,4 +101,4 @@ def did_you_mean(name: str, known: Mapping[str, str]) -> str:
     """Return how to fix a name: the nearest of those known, by what it stands for, or all."""
     if near := nearest(name, known):
         return f"did you mean {known[near]}?"
-    return f"known are {', '.join(dict.fromkeys(known.values()))}"
+    return f"choose from {', '.join(dict.fromkeys(known.values()))}"

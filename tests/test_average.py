@@ -73,7 +73,7 @@ def test_the_last_checkpoints_are_the_newest_ones(run):
 
 
 def test_more_checkpoints_than_there_are_cannot_be_averaged(run):
-    with pytest.raises(UsageError, match="holds 4 checkpoints, and 5 are") as raised:
+    with pytest.raises(UsageError, match="holds 4 checkpoints, expected 5") as raised:
         last_checkpoints(run, 5)
     assert "--last 4" in raised.value.fix
 
@@ -130,7 +130,7 @@ def test_better_ones_that_were_not_kept_are_named(run, capsys):
 
 def test_more_validated_checkpoints_than_there_are_cannot_be_averaged(run):
     write_validations(run, step_20=0.5, step_25=0.1)
-    with pytest.raises(UsageError, match="holds 1 checkpoints that were validated, and 2 are"):
+    with pytest.raises(UsageError, match="holds 1 validated checkpoint, expected 2"):
         best_checkpoints(run, 2)
 
 

@@ -248,7 +248,7 @@ def test_a_quote_taken_for_a_possessive_is_put_back():
     ("line", "found", "fix"),
     [
         ("DELETE_LABLE TOP", "DELETE_LABLE is not a parameter of EVALB", "DELETE_LABEL"),
-        ("COLOR red", "COLOR is not a parameter", "known are DEBUG"),
+        ("COLOR red", "COLOR is not a parameter", "choose from DEBUG"),
         ("EQ_LABEL ADVP", "EQ_LABEL takes two values, and it has ADVP", "COLLINS.prm"),
         ("CUTOFF_LEN forty", "CUTOFF_LEN takes one whole number", "COLLINS.prm"),
         ("DELETE_LABEL", "DELETE_LABEL takes one value, and it has nothing", "COLLINS.prm"),

@@ -50,17 +50,17 @@ def test_a_path_that_the_system_refuses_is_a_usage_error(
     [
         (
             "train d -o r --steps abc",
-            "--steps is 'abc', and a whole number is wanted",
+            "--steps is 'abc', expected a whole number",
             "give --steps a whole number",
         ),
         (
             "generate m --beam 0",
-            "--beam is 0, and a whole number of at least 1 is wanted",
+            "--beam is 0, expected a whole number of at least 1",
             "give --beam a whole number of at least 1",
         ),
         (
             "score r -m blue",
-            "--metric is 'blue', and one of bleu, chrf, ter is wanted",
+            "--metric is 'blue', expected one of bleu, chrf, ter",
             "did you mean bleu?",
         ),
         (

@@ -26,7 +26,7 @@ from aiayn.config_file import (
     read_yaml,
     to_yaml,
 )
-from aiayn.errors import UsageError
+from aiayn.errors import UsageError, counted
 from aiayn.presets import PRESETS
 
 SECTIONS = (ModelConfig, BatchConfig, OptimConfig, TrainConfig, DecodeConfig)
@@ -95,7 +95,7 @@ def test_an_unknown_setting_names_file_line_and_the_nearest_name(refusal_of):
 
 def test_a_setting_that_is_there_twice_names_both_lines(refusal_of):
     refusal = refusal_of("optim:\n  warmup: 3\n  factor: 1\n  warmup: 4\n")
-    assert "settings.yaml, line 4: warmup is there already, in line 2" in refusal.message
+    assert "settings.yaml, line 4: warmup is set already, in line 2" in refusal.message
 
 
 def test_a_setting_without_its_section_is_found():
@@ -134,7 +134,7 @@ def test_a_value_of_the_wrong_type_says_what_is_wanted_and_where(
 ):
     refusal = refusal_of(f"{section}:\n  {setting}\n")
     assert f"line 2: {section}.{setting.split(':')[0]} is" in refusal.message
-    assert f"and {wanted} is wanted" in refusal.message
+    assert f"expected {wanted}" in refusal.message
     assert refusal.exit_code == 2
 
 
@@ -144,8 +144,7 @@ def test_a_value_of_the_wrong_type_says_what_is_wanted_and_where(
 )
 def test_a_file_of_another_shape_names_the_line(text, line, refusal_of):
     refusal = refusal_of(text)
-    assert f"settings.yaml, line {line}: " in refusal.message
-    assert refusal.message.endswith("expected")
+    assert f"settings.yaml, line {line}: expected " in refusal.message
 
 
 @pytest.mark.parametrize("text", ["model: [", "a: b: c", "\x00"])
@@ -192,7 +191,7 @@ def test_an_assignment_of_another_shape_shows_the_right_one(text):
         ("optim.wramup=3", "did you mean optim.warmup?"),
         ("modle.layers=3", "did you mean model?"),
         ("model.layer=3", "did you mean model.layers?"),
-        ("xyzzy.q=1", "known are model, batch, optim, train, decode"),
+        ("xyzzy.q=1", "choose from model, batch, optim, train, decode"),
         ("model.layers=six", "set model.layers to a whole number"),
     ],
 )
@@ -231,7 +230,7 @@ def test_a_wrong_assignment_says_that_the_command_line_is_wrong_and_how_to_fix_i
 def test_a_number_out_of_range_is_refused_with_the_range(assignment):
     name, value = assignment.split("=")
     with pytest.raises(
-        UsageError, match=f"^the command line: {name} is {value}.*, and at least"
+        UsageError, match=f"^the command line: {name} is {value}.*, expected at least"
     ):
         apply_overrides(Config(), [assignment])
 
@@ -239,7 +238,7 @@ def test_a_number_out_of_range_is_refused_with_the_range(assignment):
 def test_a_number_out_of_range_names_file_and_line(refusal_of):
     refusal = refusal_of("model:\n  layers: 2\n  dropout: 1.5\n")
     assert refusal.message.endswith(
-        "settings.yaml, line 3: model.dropout is 1.5, and at least 0 and below 1 is wanted"
+        "settings.yaml, line 3: model.dropout is 1.5, expected at least 0 and below 1"
     )
     assert refusal.fix == "set model.dropout to at least 0 and below 1"
 
@@ -300,7 +299,7 @@ def test_every_setting_is_known_by_its_section_and_key():
 def test_an_alias_is_answered_with_the_name_it_stands_for():
     known = {"train": "train", "fit": "train", "score": "score"}
     assert did_you_mean("fitt", known) == "did you mean train?"
-    assert did_you_mean("xyzzy", known) == "known are train, score"
+    assert did_you_mean("xyzzy", known) == "choose from train, score"
 
 
 def test_there_are_at_most_45_settings():
@@ -329,3 +328,10 @@ def test_documented_yaml_explains_every_setting_and_reads_back_the_same(name, tm
     assert text.count("  # ") == settings
     (tmp_path / "all.yaml").write_text(text)
     assert read_yaml(tmp_path / "all.yaml", Config()) == PRESETS[name]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 lines"), (1, "1 line"), (2000, "2,000 lines")]
+)
+def test_one_thing_is_no_plural(number, text):
+    assert counted(number, "lines") == text

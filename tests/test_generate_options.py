@@ -102,7 +102,7 @@ def test_models_with_different_vocabularies_are_refused(model, aiayn, tmp_path):
     save_model(tmp_path / "other.pt", ModelFile(config=config, codec=codec, weights=weights))
     code, out, err = aiayn("generate", model, tmp_path / "other.pt", stdin=b"ba\n")
     assert (code, out) == (2, "")
-    assert "other.pt has another vocabulary than" in err
+    assert "have different vocabularies" in err
 
 
 def test_a_translation_begins_as_its_line_of_the_prefix_file_says(generate, tmp_path):

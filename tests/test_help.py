@@ -103,7 +103,7 @@ def test_the_shell_completes_words_and_loads_nothing_heavy(words, offered):
         ("convert", "did you mean export?"),
         ("avg", "did you mean average?"),
         ("trian", "did you mean train?"),
-        ("xyzzy", "known are sample, preprocess, train,"),
+        ("xyzzy", "choose from sample, preprocess, train,"),
     ],
 )
 def test_an_unknown_command_is_answered_with_the_one_that_was_meant(aiayn, word, meant):

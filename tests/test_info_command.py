@@ -9,7 +9,7 @@ import pytest
 
 from aiayn.config import Config
 from aiayn.config_file import read_yaml
-from aiayn.presets import preset
+from aiayn.presets import PRESETS, preset
 
 
 @pytest.fixture
@@ -33,6 +33,15 @@ def test_a_preset_has_the_papers_number_of_parameters(told, name, total):
     assert found["parameters"]["total"] == total
     assert sum(found["parameters"].values()) == 2 * total
     assert found["settings"] == asdict(preset(name))
+
+
+def test_every_preset_is_listed_with_what_makes_it_differ(told, aiayn):
+    found = told("--presets")
+    assert list(found) == list(PRESETS)
+    assert found["base"] == {}
+    assert found["table3-B1"] == {"model.d_k": "64 -> 16", "train.average": "5 -> 1"}
+    _, out, _ = aiayn("info", "--presets")
+    assert "model.positions=learned" in out
 
 
 def test_two_vocabularies_are_counted_apart(told):

@@ -194,7 +194,7 @@ def test_another_input_is_refused_and_nothing_is_lost(whole, tmp_path, other):
     left = interrupt(tmp_path, TEXT, 5)
     for _ in range(2):
         with (
-            pytest.raises(DataError, match="5 lines that come from another input"),
+            pytest.raises(DataError, match="5 lines of another input"),
             open_output(tmp_path / "out", JOB) as file,
         ):
             write(file, other)

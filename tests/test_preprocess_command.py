@@ -67,7 +67,7 @@ def test_validation_pairs_that_are_left_out_are_told(preprocess):
     Path("b.en").write_text("one\n\n")
     Path("b.de").write_text("eins\nzwei\n")
     _, err = preprocess("a.en", "a.de", "--valid", "b.en", "b.de")
-    assert "valid: 1 pairs have an empty side" in err
+    assert "valid: 1 pair left out, with an empty side" in err
 
 
 def test_a_shard_size_may_have_a_unit(preprocess):

@@ -135,5 +135,5 @@ def test_operations_grow_with_the_length_times_the_window(window):
 
 
 def test_a_negative_window_is_refused():
-    with pytest.raises(UsageError, match="attention_window is -1, and at least 0 is wanted"):
+    with pytest.raises(UsageError, match="attention_window is -1, expected at least 0"):
         ModelConfig(attention_window=-1)

@@ -240,7 +240,7 @@ def test_numbers_of_trees_that_differ_are_reported_with_both_files(aiayn, folder
         ("score nothing.de -i hyp.de", "nothing.de does not exist"),
         (
             "score ref.de -i hyp.de --expect 27",
-            "--expect is '27', and a score with its tolerance is wanted",
+            "--expect is '27', expected a score with its tolerance",
         ),
         ("score ref.de -i hyp.de --no-compound", "--paper is needed for --compound"),
         ("score ref.de -i hyp.de --pretokenized", "--paper is needed for --pretokenized"),

@@ -53,7 +53,7 @@ def import_(options: ImportOptions) -> None:
     require_writable(output)  # before the model is read and converted
     if output.exists() and not options.force:
         raise UsageError(
-            f"{output} is there already", fix="choose another name with -o, or add --force"
+            f"{output} already exists", fix="choose another name with -o, or add --force"
         )
     file = read(options.folder)
     save_model(output, file)

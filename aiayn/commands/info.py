@@ -16,7 +16,11 @@ from aiayn.errors import UsageError
 from aiayn.presets import PRESETS
 from aiayn.presets import preset as find_preset
 
-EXAMPLES = ("aiayn info --preset table3-B1 --vocab-size 37000 --json", "aiayn info run data")
+EXAMPLES = (
+    "aiayn info --presets",
+    "aiayn info --preset table3-B1 --vocab-size 37000 --json",
+    "aiayn info run data",
+)
 
 _preset = partial(typer.Option, rich_help_panel="A preset of the paper")
 
@@ -28,7 +32,9 @@ class InfoOptions:
     paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None
     """Data folders, run folders and model files."""
     preset: Annotated[str | None, _preset()] = None
-    """tiny, base, big, table3-A1 and so on."""
+    """Name of a preset: tiny, base, big, table3-A1 and so on."""
+    presets: Annotated[bool, _preset("--presets")] = False
+    """List the presets, and in what each differs from base."""
     vocab_size: Annotated[str, _preset(metavar="N[,M]")] = str(Settings.vocab_size)
     """Entries of the shared vocabulary, or of the source's and the target's."""
     yaml: Annotated[bool, _preset("--yaml")] = False
@@ -46,9 +52,13 @@ class InfoOptions:
 def info(options: InfoOptions) -> None:
     """Describe a preset, data folder, run or model: settings, sizes, progress."""
     preset, paths, svg = options.preset, options.paths or [], options.svg
+    if options.presets:
+        list_presets(as_json=options.as_json)
+        return
     if preset is None and not paths:
         raise UsageError(
-            "there is nothing to describe", fix="give a folder, a model file or --preset NAME"
+            "there is nothing to describe",
+            fix="give a folder, a model file, --preset NAME, or --presets for their names",
         )
     # Alone, so that standard output is a valid file for --config.
     if options.yaml:
@@ -56,22 +66,40 @@ def info(options: InfoOptions) -> None:
         return
     # Before any description: a run without metrics is an error, and `-` wants the figure alone.
     if svg is not None:
-        curves = draw(paths)
+        write_curves(svg, draw(paths))
         if str(svg) == "-":
-            console.result(curves)
             return
-        require_writable(svg, begins=b"<")
-        write_bytes(svg, curves.encode())
-        console.say(f"drew {svg}")
     found = [describe_preset(preset, options.vocab_size)] if preset is not None else []
     found += [describe_path(path, verify=options.verify) for path in paths]
-    if options.as_json:
+    print_all(found, as_json=options.as_json)
+
+
+def print_all(found: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Print descriptions: for a person with an empty line between two of them."""
+    if as_json:
         console.result_json(found[0] if len(found) == 1 else found)
         return
     for number, description in enumerate(found):
         if number:
             console.result("")
         show(description)
+
+
+def list_presets(*, as_json: bool) -> None:
+    """Print the name of each preset, and its settings that base does not have."""
+    base = PRESETS["base"]
+    found = {
+        name: dict(change.split(": ", 1) for change in differences(base, config))
+        for name, config in PRESETS.items()
+    }
+    if as_json:
+        console.result_json(found)
+        return
+    rows = [
+        (name, ", ".join(f"{key}={change.split(' -> ')[1]}" for key, change in changed.items()))
+        for name, changed in found.items()
+    ]
+    console.result_table(["preset", "differs from base in"], rows)
 
 
 def print_yaml(preset: str | None, paths: list[Path]) -> None:
@@ -163,6 +191,16 @@ def draw(paths: list[Path]) -> str:
             fix="give the folder of one run: aiayn info run --svg curves.svg",
         )
     return draw_curves(metrics)
+
+
+def write_curves(svg: Path, curves: str) -> None:
+    """Write the figure to a file, or for `-` to standard output."""
+    if str(svg) == "-":
+        console.result(curves)
+        return
+    require_writable(svg, begins=b"<")
+    write_bytes(svg, curves.encode())
+    console.say(f"drew {svg}")
 
 
 def show(description: dict[str, Any]) -> None:

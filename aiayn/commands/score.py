@@ -226,7 +226,7 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
     files = options.references or []
     if len(files) != 2:
         raise UsageError(
-            f"--model wants 2 files, and {len(files)} were given",
+            f"--model takes 2 files, got {len(files)}",
             fix="aiayn score --model MODEL SRC TGT",
         )
     sources, targets = (_read(file) for file in files)

@@ -48,7 +48,8 @@ class TrainOptions:
     """Run folder; the same command resumes it."""
 
     preset: Annotated[str, _setting()] = "base"
-    """Settings to start from: tiny, base, big, big-en-fr, table3-A1 to table3-E, or parsing."""
+    """Settings to start from: tiny, base, big, big-en-fr, table3-A1 to table3-E, or parsing;
+    `aiayn info --presets` says what they are."""
     config: Annotated[Path | None, _setting(metavar="FILE.yaml")] = None
     """Settings on top of the preset."""
     steps: Annotated[int | None, _setting(show_default=FROM_PRESET)] = None

@@ -7,7 +7,7 @@ from aiayn.errors import UsageError, did_you_mean
 
 
 def explain_usage(problem: click.UsageError) -> UsageError:
-    """Return our error for one of click's: what was found, what is wanted, how to fix it."""
+    """Return our error for one of click's: what was found, what was expected, how to fix it."""
     line = " ".join(problem.ctx.get_usage().split()[1:]) if problem.ctx else "in --help"
     match problem:
         case click.MissingParameter(param=click.Option() as option, ctx=click.Context() as ctx):
@@ -48,11 +48,10 @@ def _wrong_value(message: str, parameter: click.Parameter) -> UsageError:
     if isinstance(kind, click.Choice):
         choices = [str(getattr(choice, "value", choice)) for choice in kind.choices]
         fix = did_you_mean(found.strip("'"), {choice: choice for choice in choices})
-        wanted = f"one of {', '.join(choices)}"
-        return UsageError(f"{name} is {found}, and {wanted} is wanted", fix=fix)
+        return UsageError(f"{name} is {found}, expected one of {', '.join(choices)}", fix=fix)
     numbers = {IntParamType: "a whole number", FloatParamType: "a number"}
     what = next((words for one, words in numbers.items() if isinstance(kind, one)), kind.name)
     if isinstance(kind, click.IntRange | click.FloatRange):
         ends = {"at least": kind.min, "at most": kind.max}
         what += " of " + " and ".join(f"{k} {v}" for k, v in ends.items() if v is not None)
-    return UsageError(f"{name} is {found}, and {what} is wanted", fix=f"give {name} {what}")
+    return UsageError(f"{name} is {found}, expected {what}", fix=f"give {name} {what}")

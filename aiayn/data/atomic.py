@@ -87,7 +87,7 @@ def write_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     A folder that holds something is not replaced, unless `replace`.
     """
     if path.is_file():
-        raise UsageError(f"{path} is a file, and a folder is wanted", fix="choose another name")
+        raise UsageError(f"{path} is a file, expected a folder", fix="choose another name")
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} does not exist", fix=f"mkdir -p {path.parent}")
     if path.is_dir() and any(path.iterdir()) and not replace:

@@ -18,6 +18,7 @@ from aiayn.data.trees import clean, read_trees, tag_inventory
 from aiayn.data.unfinished import DUPLICATES_FILE, Job, State
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.data.workers import count_cores, map_in_order
+from aiayn.errors import counted
 
 # Starting another process takes about as long as Moses needs for so many lines.
 LINES_PER_WORKER = 20_000
@@ -104,7 +105,7 @@ def _prepared(lines: Sequence[str], prepare: Preparation, workers: int | None) -
 
 
 def _learn_one(lines: Iterable[str], count: int, kind: Subword, size: int) -> Vocabulary:
-    console.say(f"learning at most {size:,} {kind} units from {count:,} lines")
+    console.say(f"learning at most {size:,} {kind} units from {counted(count, 'lines')}")
     start = time.monotonic()
     vocabulary = Vocabulary.train(lines, kind=kind, size=size)
     seconds = time.monotonic() - start

@@ -12,7 +12,7 @@ from aiayn.data.codec import Codec
 from aiayn.data.inputs import split_lines
 from aiayn.data.manifest import MANIFEST_FILE, Counts, Manifest, SideCounts, Split, SplitName
 from aiayn.data.shards import REPAIR, Corpus
-from aiayn.errors import DataError, UsageError
+from aiayn.errors import DataError, UsageError, counted
 
 VOCABULARY_FOLDER = "vocab"
 UNFINISHED_FOLDER = "unfinished"
@@ -33,7 +33,7 @@ class DataFolder:
         make = "make one: aiayn preprocess SRC TGT -o data"
         if not path.is_dir():
             found = "is a file" if path.exists() else "does not exist"
-            raise UsageError(f"{path} {found}, and a data folder is wanted", fix=make)
+            raise UsageError(f"{path} {found}, expected a data folder", fix=make)
         if (path / MANIFEST_FILE).is_file():
             return cls(path, Manifest.load(path))
         if (path / UNFINISHED_FOLDER).is_dir():
@@ -71,7 +71,8 @@ class DataFolder:
         for path, lines in zip(paths, (source, reference), strict=True):
             if len(lines) != wanted:
                 raise DataError(
-                    f"{path} has {len(lines):,} lines, and the manifest wants {wanted:,}",
+                    f"{path} has {counted(len(lines), 'lines')}, and the manifest says"
+                    f" {wanted:,}",
                     fix=REPAIR,
                 )
         return source, reference
@@ -128,7 +129,7 @@ class DataFolder:
             counts = split.counts
             if name != "train" and counts.dropped:
                 lost = counts.read - counts.kept
-                found.append(f"{name}: {lost:,} pairs have an empty side and are left out")
+                found.append(f"{name}: {counted(lost, 'pairs')} left out, with an empty side")
             for side, of in (("source", counts.source), ("target", counts.target)):
                 if of.unknown > MANY_UNKNOWN * of.tokens:
                     share = of.share(of.unknown)

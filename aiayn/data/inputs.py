@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aiayn.data.text import BYTE_ORDER_MARK, UNREADABLE, damaged, decode_line, open_bytes
 from aiayn.data.trees import clean, linearize, read_trees, write
-from aiayn.errors import DataError
+from aiayn.errors import DataError, counted
 
 PAIRS_PER_BLOCK = 2000
 
@@ -92,8 +92,8 @@ class TabbedText(Input):
         sides = line.split("\t")
         if len(sides) != 2:
             raise DataError(
-                f"{self.name}, line {number}: {len(sides) - 1} tabs, and one is wanted,"
-                " between source and target",
+                f"{self.name}, line {number}: {counted(len(sides) - 1, 'tabs')}, expected"
+                " one, between source and target",
                 fix="make the lines with: paste SRC TGT, and check that the text has no tabs",
             )
         return sides

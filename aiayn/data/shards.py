@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiayn.data.atomic import atomic_write, file_sha256
-from aiayn.errors import DataError
+from aiayn.errors import DataError, counted
 
 # Token ids; on disk, uint16 or uint32.
 Ids = NDArray[np.integer]
@@ -129,8 +129,8 @@ def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> Ids:
     wanted = count * dtype.itemsize
     found = path.stat().st_size if path.is_file() else None
     if found != wanted:
-        size = "is missing" if found is None else f"has {found:,} bytes"
-        raise DataError(f"{path} {size}, and the manifest wants {wanted:,} bytes", fix=REPAIR)
+        size = "is missing" if found is None else f"has {counted(found, 'bytes')}"
+        raise DataError(f"{path} {size}, and the manifest says {wanted:,} bytes", fix=REPAIR)
     if not count:
         return np.empty(0, dtype)  # an empty file cannot be mapped
     # As a plain array it stays mapped, and is sliced faster than a memmap.

@@ -154,7 +154,7 @@ def _assemble(tokens: Iterable[str], where: str) -> Tree:
     if len(outside.children) != 1 or outside.words:
         beside = f"{outside.words[0]!r} outside brackets" if outside.words else ""
         found = beside or f"{len(outside.children)} trees"
-        raise _malformed(where, f"{found}, and one tree in brackets is wanted")
+        raise _malformed(where, f"{found}, expected one tree in brackets")
     return outside.children[0]
 
 

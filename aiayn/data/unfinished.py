@@ -16,7 +16,7 @@ from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
 from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName, from_dict
 from aiayn.data.settings import Settings
 from aiayn.data.shards import Shard
-from aiayn.errors import UsageError
+from aiayn.errors import UsageError, counted
 
 STATE_FILE = f"{UNFINISHED_FOLDER}/state.json"
 DUPLICATES_FILE = f"{UNFINISHED_FOLDER}/duplicates"
@@ -42,7 +42,7 @@ class Job:
         for split in sorted(self.inputs.keys() | other.inputs.keys()):
             new, old = self.inputs.get(split, []), other.inputs.get(split, [])
             if len(new) != len(old):
-                found.append(f"{split} had {len(old)} files and has {len(new)}")
+                found.append(f"{split} had {counted(len(old), 'files')} and has {len(new)}")
             found += [
                 f"{mine.path} is not the text that {others.path} was"
                 for mine, others in zip(new, old, strict=False)
@@ -109,7 +109,7 @@ def refuse_foreign(output: Path) -> None:
     if not output.exists():
         return
     if not output.is_dir():
-        raise UsageError(f"{output} is a file, and a folder is wanted", fix="name another")
+        raise UsageError(f"{output} is a file, expected a folder", fix="name another")
     names = {each.name for each in output.iterdir()} - {SPOOL}
     if names and not names & {MANIFEST_FILE, UNFINISHED_FOLDER}:
         raise UsageError(f"{output} holds other files, and no data", fix="name an empty folder")

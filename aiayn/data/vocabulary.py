@@ -127,8 +127,7 @@ class Vocabulary:
         vocabulary = cls(model.getvalue(), kind)
         if kind in ("bpe", "unigram") and len(vocabulary) < size:
             raise UsageError(
-                f"{size:,} {kind} subwords were asked for, and this text gives at most"
-                f" {len(vocabulary):,}",
+                f"--vocab-size is {size:,}, and this text has at most {len(vocabulary):,}",
                 fix=f"pass --vocab-size {len(vocabulary)} or less, or give more text",
             )
         return vocabulary
@@ -185,7 +184,7 @@ def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
     smallest = re.search(r"required_chars\. \d+ vs (\d+)", problem)
     least = int(smallest[1]) if smallest else BYTES.stop + 1
     return UsageError(
-        f"{size:,} {kind} units were asked for, and this text needs at least {least:,}:"
+        f"--vocab-size is {size:,}, and this text needs at least {least:,}:"
         " 3 special tokens, 256 bytes and its characters",
         fix=f"pass --vocab-size {least} or more",
     )

@@ -105,11 +105,11 @@ def read(folder: Path) -> ModelFile:
 
 def _read_settings(path: Path) -> dict[str, Any]:
     """Read config.json; refuse what our models cannot represent."""
-    settings = {"model_type": "not told", **_read_json(path)}
+    settings = {"model_type": "not given", **_read_json(path)}
 
     def refuse(name: str, wanted: object, fix: str = "this model cannot be imported") -> None:
         found = settings.get(name)
-        raise DataError(f"{path}: {name} is {found}, and {wanted} is wanted", fix=fix)
+        raise DataError(f"{path}: {name} is {found}, expected {wanted}", fix=fix)
 
     if settings["model_type"] != "marian":
         refuse("model_type", "marian", "give the folder of a MarianMTModel")
@@ -174,7 +174,7 @@ def _order(path: Path, size: int, tokens: list[str]) -> IdMap:
     if missing or sorted(ids.values()) != list(range(size)):
         lack = f"lacks {', '.join(missing)}" if missing else f"has {len(ids):,} ids"
         raise DataError(
-            f"{path} {lack}, and the ids 0 to {size - 1:,} with {', '.join(tokens)} are wanted",
+            f"{path} {lack}, expected the ids 0 to {size - 1:,} with {', '.join(tokens)}",
             fix="take the file that belongs to the weights",
         )
     first = [ids[token] for token in tokens]
@@ -262,7 +262,7 @@ def _take(theirs: dict[str, Tensor], name: str, shape: torch.Size) -> Tensor:
     found = found.flatten() if name == marian.OUTPUT_BIAS else found
     if found.shape != shape:
         raise DataError(
-            f"{name} is {list(found.shape)}, and config.json wants {list(shape)}",
+            f"{name} is {list(found.shape)}, and config.json says {list(shape)}",
             fix="take the config.json that belongs to the weights",
         )
     return found

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, assert_never
 from aiayn import console
 from aiayn.config import FormatName
 from aiayn.data.atomic import TEMPORARY, sync, write_json
-from aiayn.errors import DataError, Stopped
+from aiayn.errors import DataError, Stopped, counted
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Output, Translation
 from aiayn.signals import RESUME, raise_on_signals, signals_ignored
@@ -150,7 +150,7 @@ class ResumableFile:
             digest.update(_key(line))
         if self.lines and digest.hexdigest() != self._digest_so_far:
             raise DataError(
-                f"{self.partial} holds {self.lines:,} lines that come from another input",
+                f"{self.partial} holds {counted(self.lines, 'lines')} of another input",
                 fix=f"give the same input, or delete {self.partial} to start over",
             )
         self._written = self._written._replace(digest=digest)
@@ -241,7 +241,7 @@ def open_output(
             file.save()
         if isinstance(problem, Stopped):
             kept = f", which are kept in {file.partial}" if file.lines else ""
-            message = f"stopped after {file.lines:,} lines{kept}"
+            message = f"stopped after {counted(file.lines, 'lines')}{kept}"
             raise type(problem)(message, fix=RESUME) from None
         raise
     finally:

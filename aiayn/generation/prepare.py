@@ -32,7 +32,7 @@ def load_models(
     for path, file in zip(paths, files, strict=True):
         if file.codec.fingerprint != files[0].codec.fingerprint:
             raise UsageError(
-                f"{path} has another vocabulary than {paths[0]}",
+                f"{path} and {paths[0]} have different vocabularies",
                 fix="the models of an ensemble are trained on one data folder, or on folders"
                 " made with --vocab-from",
             )

@@ -90,7 +90,7 @@ def write_sample(
 def _check(wanted: dict[str, int], folder: Path, paths: list[Path], *, force: bool) -> None:
     for part, number in wanted.items():
         if number < 1:
-            raise UsageError(f"{number} {part} pairs are asked for", fix="ask for 1 or more")
+            raise UsageError(f"the number of {part} pairs is {number}", fix="give 1 or more")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file, not a folder", fix="name another folder")
     found = [path.name for path in paths if path.exists()]

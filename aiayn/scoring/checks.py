@@ -34,7 +34,7 @@ def check_text(
         )
     if (count := _count(hypotheses, TOKENIZED.search)) > SHARE * lines:
         yield (
-            f"{name} looks tokenized in {count:,} of {lines:,} lines; sacreBLEU wants raw text"
+            f"{name} looks tokenized in {count:,} of {lines:,} lines; sacreBLEU takes raw text"
             " and tokenizes it itself, so detokenize it (--paper --pretokenized takes tokens as"
             " they are)"
         )

@@ -89,7 +89,7 @@ def parse_band(text: str) -> Band:
     found = re.fullmatch(number + r"(?:\xb1|\+/?-)" + number, text)
     if found is None:
         raise UsageError(
-            f"--expect is {text!r}, and a score with its tolerance is wanted",
+            f"--expect is {text!r}, expected a score with its tolerance",
             fix="write 27.3+-0.5 for 26.8 to 27.8",
         )
     return Band(float(found[1]), float(found[2]))

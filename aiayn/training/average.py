@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aiayn import console
 from aiayn.checkpoint import ModelFile, load_model
-from aiayn.errors import DataError, UsageError
+from aiayn.errors import DataError, UsageError, counted
 from aiayn.run_folder import RunFolder, list_steps
 
 
@@ -15,7 +15,7 @@ def last_checkpoints(run: Path, count: int) -> list[Path]:
     steps = _steps_of(run)
     if len(steps) < count:
         raise UsageError(
-            f"{run} holds {len(steps)} checkpoints, and {count} are to be averaged",
+            f"{run} holds {counted(len(steps), 'checkpoints')}, expected {count}",
             fix=f"train for longer, or pass --last {len(steps)}",
         )
     return list(steps.values())[-count:]
@@ -28,7 +28,7 @@ def best_checkpoints(run: Path, count: int) -> list[Path]:
     best = folder.best_steps()[:count]
     if len(best) < count:
         raise UsageError(
-            f"{run} holds {len(best)} checkpoints that were validated, and {count} are wanted",
+            f"{run} holds {counted(len(best), 'validated checkpoints')}, expected {count}",
             fix="train with --save-every and --valid-every the same number of updates",
         )
     better = [step for step in folder.validated_steps()[:count] if step not in steps]

@@ -15,7 +15,7 @@ from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision, float32_products, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
-from aiayn.errors import Diverged
+from aiayn.errors import Diverged, counted
 from aiayn.run_folder import RunFolder, has_current_average, list_steps
 from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
@@ -108,7 +108,7 @@ def train(
         t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
         averaged = config.train.average == 1 or has_current_average(run_path)
         if has_ended(t) and averaged:
-            log.say(f"up to date: {state.progress.step:,} updates are done")
+            log.say(f"up to date: {counted(state.progress.step, 'updates')} done")
             return
         if state.progress.step:
             group.on_first_rank(lambda: run.record(config, data))
@@ -289,7 +289,8 @@ def finish(t: Training) -> None:
     """Average the newest checkpoints."""
     progress = t.state.progress
     why = f", no improvement in {progress.stale} validations" if out_of_patience(t) else ""
-    t.log.say(f"done: {progress.step:,} updates, {progress.target_tokens:,} target tokens{why}")
+    updates = counted(progress.step, "updates")
+    t.log.say(f"done: {updates}, {progress.target_tokens:,} target tokens{why}")
     count = min(t.config.train.average, len(list_steps(t.run.path)))
     # A short run has one checkpoint: average.pt exists all the same, for those who expect it.
     if t.group.is_first and t.config.train.average > 1 and count:

@@ -96,7 +96,7 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
     """Refuse initial weights of a model with another vocabulary or other settings."""
     if init_from.codec.fingerprint != data.codec.fingerprint:
         raise UsageError(
-            "the model to start from has another vocabulary than the data",
+            "the model to start from and the data have different vocabularies",
             fix="preprocess with --vocab-from that model",
         )
     # Not all settings show in the shapes of the weights.

@@ -1,14 +1,20 @@
-"""The counted columns of table 1: sequential operations, and path lengths of a signal.
+"""The counted columns of table 1: operations, sequential operations, path lengths of a signal.
 
-Both are read off the graph that autograd records, at a width of a few numbers.
+Operations are counted where torch calls its kernels. The other two are read off the graph that
+autograd records, at a width of a few numbers.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import count, repeat
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
 
 from aiayn.kernels.layout import Layout
 from aiayn.model.attention import attention
@@ -62,6 +68,43 @@ def recur() -> Hop:
         return torch.cat(out)
 
     return layer
+
+
+class CountOperations(TorchDispatchMode):
+    """Counts multiply-adds of products, and one operation for each number that else is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        if formula := flop_registry.get(func.overloadpacket):
+            self.operations += formula(*args, **kwargs, out_val=out) // 2
+            return out
+        # A view makes no number: its storage is that of an input.
+        inputs = {storage(x) for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
+        made = (x for x in tree_leaves(out) if isinstance(x, Tensor))
+        self.operations += sum(x.numel() for x in made if storage(x) not in inputs)
+        return out
+
+
+def storage(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+def operations(layer: Hop, x: Tensor) -> int:
+    """Return how many operations a layer takes."""
+    counter = CountOperations()
+    # Fused kernels are taken apart into products that can be counted.
+    torch.backends.mkldnn.enabled = False
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
+        layer(x)
+    torch.backends.mkldnn.enabled = True
+    return counter.operations
 
 
 def sequential_operations(layer: Hop, n: int) -> int:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from count import counts
+from count import counts, operations
 from torch import Tensor, nn
 
 from aiayn.device import prepare_device
@@ -58,6 +58,21 @@ def restricted_attention(d: int, width: int) -> Layer:
     )
 
 
+def additive_attention(d: int, width: int) -> Layer:
+    """The other kind of section 3.2.1: a network of one hidden layer scores each pair.
+
+    score(q, k) = v . tanh(q + k), of Bahdanau et al.; q and k are projected already, as above.
+    """
+    v_K1 = torch.randn(D_K, 1) / D_K**0.5
+
+    def attend(x: Tensor) -> Tensor:
+        q = k = v = heads(x)
+        scores_BHLM1 = (q[:, :, :, None] + k[:, :, None]).tanh() @ v_K1
+        return joined(scores_BHLM1[..., 0].softmax(dim=-1) @ v)
+
+    return attend
+
+
 def recurrent(d: int, width: int) -> Layer:
     lstm = nn.LSTM(d, d, batch_first=True)
     return lambda x: lstm(x)[0]
@@ -69,11 +84,20 @@ def convolutional(d: int, width: int) -> Layer:
     return lambda x: convolution(x.mT).mT
 
 
+def separable(d: int, width: int) -> Layer:
+    """A kernel of size k = `width` within each channel, then a product across channels."""
+    within = nn.Conv1d(d, d, width, padding=width // 2, groups=d)
+    across = nn.Conv1d(d, d, 1)
+    return lambda x: across(within(x.mT)).mT
+
+
 LAYERS = {
     "self-attention": self_attention,
     "self-attention, fused": fused_attention,
+    "self-attention, additive": additive_attention,
     "recurrent": recurrent,
     "convolutional": convolutional,
+    "convolutional, separable": separable,
     "self-attention, restricted": restricted_attention,
 }
 
@@ -94,30 +118,43 @@ def doubled(first: int, times: int) -> list[int]:
 def sweeps(quick: bool) -> dict[str, dict[str, list[Size]]]:
     """Return, for each layer and each letter of its O(), the sizes at which it is measured.
 
-    The letters that stay as they are are chosen so that the term of the table dominates.
+    The letters that stay as they are are chosen so that the term of the table dominates. Sizes
+    are such that what a layer writes nearly fits the caches: beyond, time grows faster than the
+    operations do, the more the busier the machine is.
     """
     times = 3 if quick else 5
-    n, d, r, k = (256, 64, 16, 3) if quick else (1024, 256, 64, 3)
+    shrink = 4 if quick else 1
+    n, d, r, k = 1024 // shrink, 256 // shrink, 64 // shrink, 3
     everywhere = {
-        "n": [Size(n, d) for n in doubled(n // 4, times)],
-        "d": [Size(n, d) for d in doubled(64, times)],
+        "n": [Size(n, 64) for n in doubled(n // 8, times)],
+        "d": [Size(n // 4, d) for d in doubled(64, times)],
     }
     return {
         "self-attention": everywhere,
         "self-attention, fused": everywhere,
+        "self-attention, additive": {
+            "n": [Size(n, 64) for n in doubled(n // 32, times)],
+            "d": [Size(n // 16, d) for d in doubled(64, times)],
+        },
         "recurrent": {
-            "n": [Size(n, d) for n in doubled(n // 16, times)],
+            "n": [Size(n, d) for n in doubled(n // 64, times)],
             "d": [Size(n // 64, d) for d in doubled(d // 4, times - 1)],
         },
         "convolutional": {
-            "n": [Size(n, d, k) for n in doubled(n // 2, times)],
-            "d": [Size(n, d, k) for d in doubled(d // 4, times)],
-            "k": [Size(n, d, k) for k in (3, 5, 9, 17, 33)[:times]],
+            "n": [Size(n, d, k) for n in doubled(n // 8, times)],
+            "d": [Size(n // 4, d, k) for d in doubled(d // 4, times)],
+            "k": [Size(n // 4, d, k) for k in (3, 5, 9, 17, 33)[:times]],
+        },
+        "convolutional, separable": {
+            "n": [Size(n, d, k) for n in doubled(n // 8, times)],
+            "d": [Size(n // 4, d, k) for d in doubled(d // 4, times)],
+            # The term with k dominates where k is much more than d.
+            "k": [Size(n, 16, k + 1) for k in doubled(64, times)],
         },
         "self-attention, restricted": {
-            "n": [Size(n, d, r) for n in doubled(n, times)],
-            "d": [Size(2 * n, d, r) for d in doubled(64, times)],
-            "r": [Size(4 * n, d, r) for r in doubled(r, times - 1)],
+            "n": [Size(n, 64, r) for n in doubled(n // 2, times)],
+            "d": [Size(n, d, r) for d in doubled(64, times)],
+            "r": [Size(4 * n, 64, r) for r in doubled(r // 4, times)],
         },
     }
 
@@ -125,9 +162,10 @@ def sweeps(quick: bool) -> dict[str, dict[str, list[Size]]]:
 def seconds(layer: Layer, x: Tensor) -> float:
     with torch.inference_mode():
         layer(x)  # else the first touch of fresh pages is timed, up to 200,000 faults per call
-        begin = time.perf_counter()
+        # Of this thread: what other programs take of the processor meanwhile does not count.
+        begin = time.thread_time()
         layer(x)
-        return time.perf_counter() - begin
+        return time.thread_time() - begin
 
 
 def bytes_kept(layer: Layer, x: Tensor) -> int:
@@ -158,14 +196,18 @@ def measure(quick: bool) -> Iterator[dict[str, object]]:
         for letter, sizes in letters.items()
         for size in sizes
     ]
-    rounds = 3 if quick else 10
+    rounds = 3 if quick else 40
     best = [float("inf")] * len(points)
     for number in range(rounds):
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
         for place, (*_, layer, x) in enumerate(points):
             best[place] = min(best[place], seconds(layer, x))
     for (name, letter, size, layer, x), took in zip(points, best, strict=True):
-        found = {"seconds": took / len(x), "bytes": bytes_kept(layer, x) // len(x)}
+        found = {
+            "seconds": took / len(x),
+            "operations": operations(layer, x) // len(x),
+            "bytes": bytes_kept(layer, x) // len(x),
+        }
         yield {"layer": name, "letter": letter, **size._asdict(), **found}
 
 

@@ -15,8 +15,10 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 280, 56, 16, 36, 40
 COLORS = {
     "self-attention": "#1f6feb",
     "self-attention, fused": "#54aeff",
+    "self-attention, additive": "#bf8700",
     "recurrent": "#d1242f",
     "convolutional": "#1a7f37",
+    "convolutional, separable": "#2da4a0",
     "convolutional, contiguous": "#7fb98a",
     "self-attention, restricted": "#8250df",
 }
@@ -24,7 +26,6 @@ STYLE = (
     "text{font:12px sans-serif;fill:#333}.line{fill:none;stroke-width:1.5}"
     ".grid{stroke:#ddd;stroke-width:1}"
 )
-KEY = 28
 MOST_LABELS = 8
 
 Lines = dict[str, list[tuple[float, float]]]
@@ -113,7 +114,7 @@ def key() -> str:
 def draw(found: dict[str, list[dict[str, Any]]]) -> str:
     """Return the figure: the key, and below it two panels in a row."""
     drawn = [panel(title, across, lines) for title, (across, lines) in panels(found).items()]
-    rows = [Drawing(2 * WIDTH, 2 * KEY, key())]
+    rows = [Drawing(2 * WIDTH, 20 * math.ceil(len(COLORS) / 3) + 16, key())]
     for left, right in zip(drawn[::2], drawn[1::2], strict=True):
         beside = element("g", right, transform=f"translate({WIDTH},0)")
         rows.append(Drawing(2 * WIDTH, HEIGHT, left + beside))

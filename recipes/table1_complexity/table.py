@@ -16,6 +16,12 @@ from typing import Any
 import yaml
 
 OUTSIDE_BAND = 6
+MEASURED = {"time": "seconds", "operations": "operations", "memory": "bytes"}
+# Layers that the text compares: sections 3.2.1 and 4.
+RIVALS = [
+    ("self-attention, additive", "self-attention"),
+    ("convolutional, separable", "convolutional"),
+]
 Rows = list[dict[str, Any]]
 Points = list[tuple[float, float]]
 
@@ -49,8 +55,8 @@ def timed(rows: Rows, layer: str, letter: str, quantity: str) -> Points:
 
 def growth(found: dict[str, Rows], layer: str, quantity: str, letter: str) -> float:
     """Return how a quantity grows with a letter."""
-    if quantity == "time":
-        return exponent(timed(found["timed"], layer, letter, "seconds"))
+    if quantity in MEASURED:
+        return exponent(timed(found["timed"], layer, letter, MEASURED[quantity]))
     rows = [row for row in found["counted"] if row["layer"] == layer]
     if letter == "log_k n":
         return slope([(math.log(row["n"], row["k"]), row[quantity]) for row in rows])
@@ -63,23 +69,26 @@ def outside(found: dict[str, Rows], expected: dict[str, Any], quantities: list[s
         {"layer": layer, "quantity": quantity, "letter": letter, "paper": paper, "found": value}
         for layer, wanted in expected["layers"].items()
         for quantity in quantities
-        for letter, paper in wanted.get(quantity, {}).items()
+        for letter, paper in exponents_of(wanted, quantity).items()
         if abs((value := growth(found, layer, quantity, letter)) - paper)
         > expected["band"][quantity]
     ]
+
+
+def exponents_of(wanted: dict[str, Any], quantity: str) -> dict[str, float]:
+    """Return the exponents that the paper gives; time grows as operations do."""
+    found: dict[str, float] = wanted.get("time" if quantity == "operations" else quantity, {})
+    return found
 
 
 def powers(exponents: dict[str, float]) -> str:
     return " ".join(f"{letter}^{power:.2f}" for letter, power in exponents.items())
 
 
-def measured_cell(found: dict[str, Rows], layer: str, wanted: dict[str, Any]) -> str:
-    return powers({x: growth(found, layer, "time", x) for x in wanted.get("time", {})})
-
-
-def memory_cell(found: dict[str, Rows], layer: str, wanted: dict[str, Any]) -> str:
-    letters = wanted.get("time", {})
-    return powers({x: exponent(timed(found["timed"], layer, x, "bytes")) for x in letters})
+def measured_cell(
+    found: dict[str, Rows], layer: str, wanted: dict[str, Any], quantity: str
+) -> str:
+    return powers({x: growth(found, layer, quantity, x) for x in wanted.get("time", {})})
 
 
 def counted_cell(found: dict[str, Rows], layer: str, quantity: str) -> str:
@@ -91,17 +100,19 @@ def counted_cell(found: dict[str, Rows], layer: str, quantity: str) -> str:
 def table(found: dict[str, Rows], expected: dict[str, Any]) -> str:
     """Return table 1 with what was measured beside each of its columns."""
     lines = [
-        "| layer | complexity | time grows as | memory grows as"
+        "| layer | complexity | operations grow as | time grows as | memory grows as"
         " | sequential | counted | path | counted |",
-        "|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for layer, wanted in expected["layers"].items():
         paper = wanted["paper"]
         cells = [
             layer,
             paper.get("complexity", ""),
-            measured_cell(found, layer, wanted),
-            memory_cell(found, layer, wanted),
+            *(
+                measured_cell(found, layer, wanted, of)
+                for of in ("operations", "time", "memory")
+            ),
         ]
         for quantity in ("sequential", "path"):
             cells += [
@@ -132,6 +143,30 @@ def times(found: dict[str, Rows]) -> str:
     return "\n".join(lines)
 
 
+def comparison(found: dict[str, Rows]) -> str:
+    """Return how many times more one layer takes than another at the same n and d."""
+    lines = [
+        "| at the same size | than | n | d | times the time | the operations | the memory |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for layer, other in RIVALS:
+        ours, theirs = (
+            {
+                (row["n"], row["d"], row["width"]): row
+                for row in found["timed"]
+                if row["layer"] == x
+            }
+            for x in (layer, other)
+        )
+        size = max(ours.keys() & theirs.keys())
+        ratios = (ours[size][key] / theirs[size][key] for key in MEASURED.values())
+        n, d, _ = size
+        lines.append(
+            f"| {layer} | {other} | {n} | {d} | {' | '.join(f'{x:.2f}' for x in ratios)} |"
+        )
+    return "\n".join(lines)
+
+
 def width_name(layer: str) -> str:
     return "k" if layer.startswith("conv") else "r"
 
@@ -143,13 +178,13 @@ def main() -> None:
     parser.add_argument(
         "--check",
         nargs="+",
-        choices=("time", "sequential", "path"),
+        choices=("time", "operations", "sequential", "path"),
         help="print nothing, but exit with code 6 if an exponent lies outside its band",
     )
     a = parser.parse_args()
     found, expected = json.loads(a.measured.read_text()), yaml.safe_load(a.expected.read_text())
     if not a.check:
-        print(table(found, expected), times(found), sep="\n\n")
+        print(table(found, expected), comparison(found), times(found), sep="\n\n")
         return
     bad = outside(found, expected, a.check)
     for row in bad:
