@@ -26,7 +26,9 @@ EXAMPLES = (
     "aiayn export run/average.pt --to huggingface -o marian --verify-text test.en",
 )
 
-Format = Literal["ctranslate2", "huggingface"]
+Format = Literal["ctranslate2", "huggingface", "marian"]
+# One of these files is in every folder that was exported.
+MARKS = ("config.json", "decoder.yml")
 TEXT = "the run's validation text"
 UNKNOWN = "the model's data is not known"
 
@@ -41,7 +43,8 @@ class ExportOptions:
     model: Annotated[Path, typer.Argument()]
     """Run folder (its average, else its best model) or model file."""
     to: Annotated[Format, typer.Option()]
-    """ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers."""
+    """ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers;
+    marian: a .npz for marian-decoder and pymarian."""
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR")]
     """Folder to write."""
     int8: Annotated[bool, typer.Option("--int8")] = False
@@ -63,15 +66,15 @@ def export(options: ExportOptions) -> None:
     with the Python that translates with it.
     """
     output = options.output
-    if options.int8 and options.to == "huggingface":
+    if options.int8 and options.to != "ctranslate2":
         raise UsageError("--int8 is for ctranslate2 only", fix="leave it out")
-    write, load = _toolkit(options.to, int8=options.int8)
+    write, load = _toolkit(options)
     from aiayn.checkpoint import load_model
     from aiayn.data.atomic import write_folder
     from aiayn.export.verify import verify
     from aiayn.run_folder import find_model
 
-    exists = (output / "config.json").is_file()
+    exists = any((output / name).is_file() for name in MARKS)
     if exists and not options.force:
         raise UsageError(
             f"{output} holds an export", fix="choose another folder with -o, or add --force"
@@ -101,9 +104,10 @@ def export(options: ExportOptions) -> None:
 
 
 def _toolkit(
-    name: Format, *, int8: bool
+    options: ExportOptions,
 ) -> "tuple[Write, Callable[[Path, Codec], ExportedModel]]":
     """Return the functions that write and load a format, if its toolkit is installed."""
+    name = options.to
     # Nothing is downloaded; without this, transformers asks its hub.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
@@ -111,17 +115,28 @@ def _toolkit(
             case "ctranslate2":
                 from aiayn.export import ctranslate2
 
-                return partial(ctranslate2.write, int8=int8), ctranslate2.CTranslate2Model
+                return partial(
+                    ctranslate2.write, int8=options.int8
+                ), ctranslate2.CTranslate2Model
             case "huggingface":
                 from aiayn.export import huggingface
 
                 return huggingface.write, huggingface.MarianModel
+            case "marian":
+                from aiayn.export import marian
+                from aiayn.export.pymarian import PACKAGE, PyMarian, is_installed
+
+                if options.verify and not is_installed():
+                    raise ModuleNotFoundError(name=PACKAGE)
+                return marian.write, PyMarian
             case _:
                 assert_never(name)
     except ModuleNotFoundError as missing:
+        extra = "marian" if name == "marian" else "export"
+        without = ", or pass --verify 0" if name == "marian" else ""
         raise UsageError(
             f"{missing.name} is not installed, and --to {name} needs it",
-            fix="pip install 'aiayn[export]'",
+            fix=f"pip install 'aiayn[{extra}]'{without}",
         ) from None
 
 

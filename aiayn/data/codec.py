@@ -15,7 +15,7 @@ from typing import Any
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.settings import CodecSettings, Subword
 from aiayn.data.shards import REPAIR
-from aiayn.data.vocabulary import MarianVocabulary, Vocabulary
+from aiayn.data.vocabulary import TableVocabulary, Vocabulary
 from aiayn.errors import DataError
 
 SETTINGS_FILE = "settings.json"
@@ -123,4 +123,4 @@ def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:
     table = state.get(f"{name}.table")
     if table is None:
         return Vocabulary(state[name], kind)
-    return MarianVocabulary(state[name], kind, tuple(json.loads(table)))
+    return TableVocabulary(state[name], kind, tuple(json.loads(table)))
