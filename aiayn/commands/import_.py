@@ -9,6 +9,7 @@ import typer
 from aiayn import console
 from aiayn.commands.options import command
 from aiayn.data.atomic import require_writable
+from aiayn.data.settings import Pretokenize
 from aiayn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "aiayn import opus-mt-en-de --from huggingface -o en-de.pt",
     "aiayn import marian/model.npz --from marian -o en-de.pt",
+    "aiayn import wmt14.en-fr.joined-dict.transformer --from fairseq -o en-fr.pt",
 )
 
-Origin = Literal["huggingface", "marian"]
+Origin = Literal["huggingface", "marian", "fairseq"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +30,17 @@ class ImportOptions:
 
     folder: Annotated[Path, typer.Argument(metavar="DIR")]
     """huggingface: config.json, model.safetensors or pytorch_model.bin, source.spm, target.spm,
-    vocab.json. marian: a .npz, its vocabularies (.spm), and decoder.yml where they are two."""
+    vocab.json. marian: a .npz, its vocabularies (.spm), and decoder.yml where they are two.
+    fairseq: model.pt, dict.*.txt, bpecodes. Also the .npz or .pt file in its folder."""
     origin: Annotated[Origin, typer.Option("--from")]
-    """huggingface: a MarianMTModel of transformers; marian: a transformer of Marian itself."""
+    """huggingface: a MarianMTModel of transformers; marian: a transformer of Marian itself;
+    fairseq: a transformer with its norms after the sub-layers."""
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE")]
     """Model file to write."""
     force: Annotated[bool, typer.Option("--force")] = False
     """Replace an existing file."""
+    pretokenize: Annotated[Pretokenize, typer.Option()] = "moses-a"
+    """fairseq only, whose checkpoints do not tell: what was done to text before BPE."""
 
 
 @command(ImportOptions, EXAMPLES)
@@ -53,7 +59,7 @@ def import_(options: ImportOptions) -> None:
         raise UsageError(
             f"{output} is there already", fix="choose another name with -o, or add --force"
         )
-    file = _read(options.folder, options.origin)
+    file = _read(options)
     save_model(output, file)
     c = file.config.model
     console.say(
@@ -62,8 +68,9 @@ def import_(options: ImportOptions) -> None:
     )
 
 
-def _read(folder: Path, origin: Origin) -> "ModelFile":
+def _read(options: ImportOptions) -> "ModelFile":
     """Return the model of a folder."""
+    folder, origin = options.folder, options.origin
     match origin:
         case "huggingface":
             try:
@@ -78,5 +85,9 @@ def _read(folder: Path, origin: Origin) -> "ModelFile":
             from aiayn.export import from_marian
 
             return from_marian.read(folder)
+        case "fairseq":
+            from aiayn.export import from_fairseq
+
+            return from_fairseq.read(folder, options.pretokenize)
         case _:
             assert_never(origin)

@@ -76,8 +76,8 @@ class PreprocessOptions(Settings):
     task: Annotated[Task, _text()]
     """parsing reads Penn Treebank files: words are the source, trees the target."""
     pretokenize: Annotated[Pretokenize, _text()]
-    """moses separates words and punctuation first, as in the paper's English-German data;
-    generate undoes it."""
+    """moses separates words and punctuation first, as in the paper's English-German data, and
+    moses-a hyphens too; generate undoes it."""
     languages: Annotated[str, _text(metavar="SRC-TGT", show_default=False)]
     """Languages of the two sides, such as en-de. Moses needs them, and treats one that it has
     no rules for like English."""

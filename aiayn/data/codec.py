@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from aiayn.data.atomic import write_bytes, write_json
+from aiayn.data.bpe_codes import CodesVocabulary
 from aiayn.data.settings import CodecSettings, Subword
 from aiayn.data.shards import REPAIR
 from aiayn.data.vocabulary import TableVocabulary, Vocabulary
@@ -68,13 +69,13 @@ class Codec:
         return digest.hexdigest()
 
     def _files(self) -> dict[str, bytes]:
-        """Return the SentencePiece model or models, and the tables where there are some."""
+        """Return the SentencePiece models or BPE codes, and the tables where there are some."""
         sides = {"source": self.source, "target": self.target}
         if self.source is self.target:
             sides = {"shared": self.source}
         found = {}
         for name, vocabulary in sides.items():
-            found[f"{name}.model"] = vocabulary.model_bytes
+            found[f"{name}.{vocabulary.suffix}"] = vocabulary.model_bytes
             if vocabulary.table is not None:
                 table = json.dumps(vocabulary.table, ensure_ascii=False)
                 found[f"{name}.table"] = table.encode()
@@ -91,14 +92,14 @@ class Codec:
         """Return the codec that `to_state` described."""
         names = {field.name for field in fields(CodecSettings)}
         settings = CodecSettings(**{k: v for k, v in state.items() if k in names})
-        if "shared" in state:
+        if "shared" in state or "shared.codes" in state:
             shared = _vocabulary(state, "shared", settings.subword)
             return cls(shared, shared, settings)
         source = _vocabulary(state, "source", settings.subword)
         return cls(source, _vocabulary(state, "target", settings.target_subword), settings)
 
     def save(self, folder: Path) -> None:
-        """Write the SentencePiece model or models and the settings."""
+        """Write the vocabularies and the settings."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._files().items():
             write_bytes(folder / name, content)
@@ -110,10 +111,11 @@ class Codec:
         try:
             state = json.loads((folder / SETTINGS_FILE).read_bytes())
             state |= {path.stem: path.read_bytes() for path in folder.glob("*.model")}
-            state |= {path.name: path.read_bytes() for path in folder.glob("*.table")}
+            for suffix in ("table", "codes"):
+                state |= {path.name: path.read_bytes() for path in folder.glob(f"*.{suffix}")}
             return cls.from_state(state)
         # A RuntimeError is how SentencePiece refuses a damaged model.
-        except (OSError, ValueError, TypeError, KeyError, RuntimeError) as problem:
+        except (OSError, ValueError, TypeError, KeyError, RuntimeError, DataError) as problem:
             reason = f"{folder} does not hold a complete vocabulary: {problem}"
             raise DataError(reason, fix=REPAIR) from None
 
@@ -123,4 +125,7 @@ def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:
     table = state.get(f"{name}.table")
     if table is None:
         return Vocabulary(state[name], kind)
-    return TableVocabulary(state[name], kind, tuple(json.loads(table)))
+    pieces = tuple(json.loads(table))
+    if codes := state.get(f"{name}.codes"):
+        return CodesVocabulary(codes, kind, pieces)
+    return TableVocabulary(state[name], kind, pieces)

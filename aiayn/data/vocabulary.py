@@ -47,12 +47,18 @@ class Vocabulary:
 
     table: tuple[str, ...] | None = None
     """The piece of each id, where that is not what SentencePiece says."""
+    suffix = "model"
+    """Of the file that its bytes are in."""
 
     def __init__(self, model_bytes: bytes, kind: Subword) -> None:
         self.model_bytes = model_bytes
         self.kind = kind
+        self._open()
+
+    def _open(self) -> None:
+        """Read the bytes; a RuntimeError is how SentencePiece refuses damaged ones."""
         self._processor = SentencePieceProcessor()
-        self._processor.load_from_serialized_proto(model_bytes)
+        self._processor.load_from_serialized_proto(self.model_bytes)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         # A SentencePieceProcessor cannot be pickled; its bytes can.

@@ -193,6 +193,7 @@ def _readme(file: ModelFile, *, int8: bool) -> str:
     codec, model, decode = file.codec, file.config.model, file.config.decode
     positions = model.max_positions if model.positions == "learned" else POSITIONS
     names = ("shared", "shared") if codec.source is codec.target else ("source", "target")
+    package, imported = "sentencepiece", "from sentencepiece import SentencePieceProcessor"
     load = "SentencePieceProcessor(model_file='vocab/{}.model')"
     to_tokens, to_text = "source.encode(text, out_type=str)", "target.decode(tokens)"
     # SentencePiece itself would merge neighboring unknown words.
@@ -200,12 +201,17 @@ def _readme(file: ModelFile, *, int8: bool) -> str:
         to_tokens = f"['{SPACE}' + word for word in text.split()]"
     if codec.target.kind == "word":
         to_text = f"' '.join(tokens).replace('{SPACE}', '')"
+    if codec.source.suffix == "codes":
+        package, imported = "subword-nmt", "from subword_nmt.apply_bpe import BPE"
+        load = "BPE(open('vocab/{}.codes', encoding='utf-8'))"
+        to_tokens = "source.process_line(text).split()"
+        to_text = "' '.join(tokens).replace('@@ ', '')"
     return readme(
         codec.settings,
         toolkit="CTranslate2",
         form="8-bit integers" if int8 else "float32",
-        packages=["ctranslate2", "sentencepiece"],
-        imports=["import ctranslate2", "from sentencepiece import SentencePieceProcessor"],
+        packages=["ctranslate2", package],
+        imports=["import ctranslate2", imported],
         load=[
             "translator = ctranslate2.Translator('.')",
             f"source = {load.format(names[0])}",

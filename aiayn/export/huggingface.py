@@ -66,6 +66,9 @@ def _check(file: ModelFile) -> None:
         "model.norm_epsilon is 0, and more": not c.norm_epsilon,
         f"model.attention_window is {c.attention_window}, and 0": c.attention_window,
         "the vocabulary is of whole words, and one of subwords": "word" in kinds,
+        "the vocabulary is of BPE codes, and one of SentencePiece": (
+            codec.source.suffix != "model" or codec.target.suffix != "model"
+        ),
     }
     if reasons := [f"{problem} is wanted" for problem, is_so in found.items() if is_so]:
         raise UsageError(

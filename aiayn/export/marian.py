@@ -68,8 +68,12 @@ def _check(file: ModelFile) -> None:
         f"model.d_k is {c.d_k}, and {width}": c.d_k * c.heads != c.d_model,
         f"model.d_v is {c.d_v}, and {width}": c.d_v * c.heads != c.d_model,
         f"model.attention_window is {c.attention_window}, and 0": c.attention_window,
-        "the vocabulary is of whole words, and one of subwords": "word"
-        in (side.kind for side in sides),
+        "the vocabulary is of whole words, and one of subwords": any(
+            side.kind == "word" for side in sides
+        ),
+        "the vocabulary is of BPE codes, and one of SentencePiece": any(
+            side.suffix != "model" for side in sides
+        ),
         "the two sides share ids and not their SentencePiece model, and one": (
             codec.shared and not same
         ),
