@@ -8,9 +8,9 @@ last of a word ends in @@.
 from collections.abc import Iterable
 from itertools import pairwise
 
-from aiayn.data.vocabulary import TableVocabulary
+from aiayn.data.vocabulary import SPACE, TableVocabulary
 from aiayn.errors import DataError
-from aiayn.special_ids import EOS, PAD
+from aiayn.special_ids import EOS, PAD, UNK
 
 END = "</w>"
 JOINER = "@@"
@@ -103,6 +103,16 @@ class CodesVocabulary(TableVocabulary):
 
     def _segment(self, text: str) -> list[str]:
         return [piece for word in text.split() for piece in self._pieces_of(word)]
+
+    def marked_pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return the subwords of a text, with SPACE before those that begin a word."""
+        marked, begins = [], True
+        for i in ids:
+            piece = self.table[i]
+            # Marks such as EOS are no words.
+            marked.append(SPACE * (begins and i > UNK) + piece.removesuffix(JOINER))
+            begins = not piece.endswith(JOINER)
+        return marked
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids on one line; padding and EOS are left out."""

@@ -16,8 +16,9 @@ from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.bpe_codes import CodesVocabulary
 from aiayn.data.settings import CodecSettings, Subword
 from aiayn.data.shards import REPAIR
-from aiayn.data.vocabulary import TableVocabulary, Vocabulary
+from aiayn.data.vocabulary import BYTES, TableVocabulary, Vocabulary
 from aiayn.errors import DataError
+from aiayn.special_ids import EOS, PAD, UNK
 
 SETTINGS_FILE = "settings.json"
 
@@ -129,3 +130,22 @@ def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:
     if codes := state.get(f"{name}.codes"):
         return CodesVocabulary(codes, kind, pieces)
     return TableVocabulary(state[name], kind, pieces)
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Return the vocabulary of a SentencePiece model, with our ids, or of BPE codes."""
+    content = path.read_bytes()
+    try:
+        vocabulary = TableVocabulary.of_model(content)
+    except RuntimeError:
+        try:
+            return CodesVocabulary.of_codes(content)
+        except DataError as problem:
+            raise DataError(
+                f"{path} is neither a SentencePiece model nor a file of BPE codes: {problem}",
+                fix="name such a file, a data folder, a run or a model file",
+            ) from None
+    own = Vocabulary(content, vocabulary.kind)
+    # One of ours, as the folders of vocabularies hold them, can do more.
+    is_ours = own.pieces([PAD, EOS, UNK, BYTES.start]) == ["<pad>", "</s>", "<unk>", "<0x00>"]
+    return own if is_ours else vocabulary

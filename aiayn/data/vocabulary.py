@@ -100,6 +100,10 @@ class Vocabulary:
         """Return the subwords with these ids, as SentencePiece writes them."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
+    def marked_pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return the subwords of a text, with SPACE before those that begin a word."""
+        return self.pieces(ids)
+
     def ids_of_model(self) -> list[int]:
         """Return our id for each id of the SentencePiece model: the same, without a table."""
         return list(range(len(self)))
@@ -160,7 +164,10 @@ class TableVocabulary(Vocabulary):
 
     @classmethod
     def of_model(cls, model_bytes: bytes) -> Self:
-        """Return a SentencePiece model with our ids: padding, EOS, unknown, then as it has."""
+        """Return a SentencePiece model with our ids: padding, EOS, unknown, then as it has.
+
+        What is not a SentencePiece model raises a RuntimeError.
+        """
         processor = SentencePieceProcessor()
         processor.load_from_serialized_proto(model_bytes)
         pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
