@@ -137,7 +137,7 @@ def test_what_marian_cannot_have_is_refused_and_named(variant, named, tmp_path):
 
 
 def test_without_marian_nothing_is_verified(trained, tmp_path, aiayn, monkeypatch):
-    monkeypatch.setattr("aiayn.export.pymarian.find_spec", lambda name: None)
+    monkeypatch.setattr("aiayn.commands.export.find_spec", lambda name: None)
     line = ("export", trained, "--to", "marian", "-o", tmp_path / "marian")
     code, _, err = aiayn(*line)
     assert (code, "pip install 'aiayn[marian]', or pass --verify 0" in err) == (2, True)

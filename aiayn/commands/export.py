@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, assert_never
 
@@ -26,9 +27,11 @@ EXAMPLES = (
     "aiayn export run/average.pt --to huggingface -o marian --verify-text test.en",
 )
 
-Format = Literal["ctranslate2", "huggingface", "marian"]
+Format = Literal["ctranslate2", "huggingface", "marian", "argos"]
 # One of these files is in every folder that was exported.
-MARKS = ("config.json", "decoder.yml")
+MARKS = ("config.json", "decoder.yml", "model.argosmodel")
+# The extra that a format's toolkit is in, where that is not `export`.
+EXTRAS = {"marian": "marian", "argos": "argos"}
 TEXT = "the run's validation text"
 UNKNOWN = "the model's data is not known"
 
@@ -44,11 +47,13 @@ class ExportOptions:
     """Run folder (its average, else its best model) or model file."""
     to: Annotated[Format, typer.Option()]
     """ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers;
-    marian: a .npz for marian-decoder and pymarian."""
+    marian: a .npz for marian-decoder and pymarian; argos: an .argosmodel."""
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR")]
     """Folder to write."""
     int8: Annotated[bool, typer.Option("--int8")] = False
     """Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2 only."""
+    languages: Annotated[str, typer.Option(metavar="SRC-TGT", show_default="the model's")] = ""
+    """Languages that a package of argos is for, such as en-de."""
     force: Annotated[bool, typer.Option("--force")] = False
     """Replace an existing export."""
     verify: Annotated[int, _comparison(metavar="N", min=0)] = 20
@@ -62,8 +67,8 @@ class ExportOptions:
 def export(options: ExportOptions) -> None:
     """Write a model for another toolkit, and check that it translates the same.
 
-    Needs `pip install 'aiayn\\[export]'`. The folder holds the vocabulary too, and a README
-    with the Python that translates with it.
+    Needs `pip install 'aiayn\\[export]'`, or `\\[marian]` or `\\[argos]`. The folder holds the
+    vocabulary too, and a README with the Python that translates with it.
     """
     output = options.output
     if options.int8 and options.to != "ctranslate2":
@@ -123,21 +128,29 @@ def _toolkit(
 
                 return huggingface.write, huggingface.MarianModel
             case "marian":
-                from aiayn.export import marian
-                from aiayn.export.pymarian import PACKAGE, PyMarian, is_installed
+                from aiayn.export import marian, pymarian
 
-                if options.verify and not is_installed():
-                    raise ModuleNotFoundError(name=PACKAGE)
-                return marian.write, PyMarian
+                _require(pymarian.PACKAGE, options)
+                return marian.write, pymarian.PyMarian
+            case "argos":
+                from aiayn.export import argos
+
+                _require("argostranslate", options)
+                return partial(argos.write, languages=options.languages), argos.ArgosModel
             case _:
                 assert_never(name)
     except ModuleNotFoundError as missing:
-        extra = "marian" if name == "marian" else "export"
-        without = ", or pass --verify 0" if name == "marian" else ""
+        without = ", or pass --verify 0" if name in EXTRAS else ""
         raise UsageError(
             f"{missing.name} is not installed, and --to {name} needs it",
-            fix=f"pip install 'aiayn[{extra}]'{without}",
+            fix=f"pip install 'aiayn[{EXTRAS.get(name, 'export')}]'{without}",
         ) from None
+
+
+def _require(package: str, options: ExportOptions) -> None:
+    """Refuse to verify without the toolkit to verify with."""
+    if options.verify and find_spec(package) is None:
+        raise ModuleNotFoundError(name=package)
 
 
 def _lines_to_compare(model: Path, file: "ModelFile", text: Path | None) -> list[str]:

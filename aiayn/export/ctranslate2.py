@@ -171,7 +171,7 @@ class CTranslate2Model:
             min_decoding_length=0,
         )
         return [
-            self._codec.decode_target(self._ids[piece] for piece in one.hypotheses[0][:limit])
+            self._text(one.hypotheses[0][:limit])
             for one, limit in zip(found, limits, strict=True)
         ]
 
@@ -182,6 +182,9 @@ class CTranslate2Model:
             self._sources(lines), pieces, max_batch_size=64, max_input_length=0
         )
         return [one.log_probs for one in found]
+
+    def _text(self, pieces: list[str]) -> str:
+        return self._codec.decode_target(self._ids[piece] for piece in pieces)
 
     def _sources(self, lines: list[str]) -> list[list[str]]:
         # CTranslate2 adds EOS itself.

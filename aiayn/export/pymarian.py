@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -92,8 +91,3 @@ class PyMarian:
             )
         found: list[str] = json.loads(ended.stdout)
         return found
-
-
-def is_installed() -> bool:
-    """Whether there is a Marian to verify with."""
-    return find_spec(PACKAGE) is not None
