@@ -17,7 +17,7 @@ Positions = Literal["sinusoidal", "halves", "learned"]
 Tie = Literal["all", "target", "none"]
 Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
-FormatName = Literal["text", "tsv", "jsonl"]
+FormatName = Literal["text", "tsv", "jsonl", "moses"]
 
 # Beyond it, the length penalty of a long sentence is larger than any float32.
 ALPHA_LIMIT = 10

@@ -27,11 +27,12 @@ EXAMPLES = (
     "aiayn export run/average.pt --to huggingface -o marian --verify-text test.en",
 )
 
-Format = Literal["ctranslate2", "huggingface", "marian", "argos"]
+Format = Literal["ctranslate2", "huggingface", "marian", "argos", "onnx"]
 # One of these files is in every folder that was exported.
-MARKS = ("config.json", "decoder.yml", "model.argosmodel")
+MARKS = ("config.json", "decoder.yml", "model.argosmodel", "encoder.onnx")
 # The extra that a format's toolkit is in, where that is not `export`.
-EXTRAS = {"marian": "marian", "argos": "argos"}
+EXTRAS = {"marian": "marian", "argos": "argos", "onnx": "onnx"}
+ONLY_TO_VERIFY = ("marian", "argos")
 TEXT = "the run's validation text"
 UNKNOWN = "the model's data is not known"
 
@@ -47,7 +48,8 @@ class ExportOptions:
     """Run folder (its average, else its best model) or model file."""
     to: Annotated[Format, typer.Option()]
     """ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers;
-    marian: a .npz for marian-decoder and pymarian; argos: an .argosmodel."""
+    marian: a .npz for marian-decoder and pymarian; argos: an .argosmodel; onnx: an encoder
+    and a decoder for onnxruntime."""
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR")]
     """Folder to write."""
     int8: Annotated[bool, typer.Option("--int8")] = False
@@ -67,8 +69,8 @@ class ExportOptions:
 def export(options: ExportOptions) -> None:
     """Write a model for another toolkit, and check that it translates the same.
 
-    Needs `pip install 'aiayn\\[export]'`, or `\\[marian]` or `\\[argos]`. The folder holds the
-    vocabulary too, and a README with the Python that translates with it.
+    Needs `pip install 'aiayn\\[export]'`, or `\\[marian]`, `\\[argos]`, `\\[onnx]`. The folder
+    holds the vocabulary too, and a README with the Python that translates with it.
     """
     output = options.output
     if options.int8 and options.to != "ctranslate2":
@@ -137,10 +139,14 @@ def _toolkit(
 
                 _require("argostranslate", options)
                 return partial(argos.write, languages=options.languages), argos.ArgosModel
+            case "onnx":
+                from aiayn.export import onnx
+
+                return onnx.write, onnx.OnnxModel
             case _:
                 assert_never(name)
     except ModuleNotFoundError as missing:
-        without = ", or pass --verify 0" if name in EXTRAS else ""
+        without = ", or pass --verify 0" if name in ONLY_TO_VERIFY else ""
         raise UsageError(
             f"{missing.name} is not installed, and --to {name} needs it",
             fix=f"pip install 'aiayn[{EXTRAS.get(name, 'export')}]'{without}",

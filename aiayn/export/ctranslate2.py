@@ -52,7 +52,9 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     sizes = {"num_layers": c.layers, "num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
     kind = {"pre_norm": False, "activation": _activation(c.activation)}
     encoder = ctranslate2.specs.TransformerEncoderSpec(**sizes, **kind)
-    decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind)
+    # What `generate --align` looks at: all heads of the layer before the last.
+    alignment = {"alignment_layer": max(c.layers - 2, 0), "alignment_heads": c.heads}
+    decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind, **alignment)
     _set_input(encoder, encoder.embeddings[0], model.source_embedding, model.source_positions)
     _set_input(decoder, decoder.embeddings, model.target_embedding, model.target_positions)
     decoder.start_from_zero_embedding = True

@@ -23,6 +23,7 @@ from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
 from aiayn.data.vocabulary import TableVocabulary
 from aiayn.errors import DataError, UsageError
 from aiayn.export import marian_mt_model
+from aiayn.export.archive import check_archive
 from aiayn.special_ids import PAD
 
 # Required values of settings in config.json, if they are there.
@@ -69,6 +70,10 @@ def read(folder: Path) -> ModelFile:
     source, target = _read_ids(folder, settings, tokenizer)
     codec = _codec(folder, tokenizer, source, target)
     theirs = _read_weights(folder)
+    # Each layer has weights of its own, so a claim of more layers is false.
+    if settings["encoder_layers"] > len(theirs):
+        layers = f"{settings['encoder_layers']:,} layers"
+        raise DataError(f"config.json has {layers}, and the weights fewer", fix=COPY_AGAIN)
     _complete(theirs, settings)
     output_bias = bool(theirs.get(marian_mt_model.OUTPUT_BIAS, torch.zeros(1)).any())
     config = _config(settings, _tie(theirs, shared=codec.shared), output_bias)
@@ -227,6 +232,7 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         if path == modern:
             theirs = load_file(path)
         else:
+            check_archive(path)
             theirs = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError) as problem:
         raise DataError(f"{path} cannot be read: {problem}", fix=COPY_AGAIN) from None
