@@ -66,7 +66,7 @@ def one_update(device: torch.device) -> Update:
 
 def count_calls(steps: int = 2) -> Counter[str]:
     """Return the ATen calls of the last of some updates; the first makes Adam's moments."""
-    codec = SimpleNamespace(shared=True, source=range(37_000))
+    codec = SimpleNamespace(sizes=(37_000, None))
     state = fresh_state(preset("base"), codec, META, torch.float32)
     update, group = one_update(META), ProcessGroup(0, 1, META)
     for _ in range(steps):
@@ -93,7 +93,7 @@ def test_a_number_that_is_read_within_an_update_is_noticed(on_meta, monkeypatch)
 
 
 def test_a_decoding_step_reads_nothing_back_from_the_device():
-    codec = SimpleNamespace(shared=True, source=range(1000))
+    codec = SimpleNamespace(sizes=(1000, None))
     model = fresh_state(preset("base"), codec, META, torch.float32).model.eval()
     with torch.inference_mode():
         step = CachedDecoder(model, torch.zeros(3, 7, dtype=torch.long, device=META))
