@@ -19,7 +19,7 @@ Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Auto = Literal["auto"]
 Compile = Literal["auto", "true", "false"]
-FormatName = Literal["text", "tsv", "jsonl"]
+FormatName = Literal["text", "tsv", "jsonl", "moses"]
 
 # Beyond it, the length penalty of a long sentence is larger than any float32.
 ALPHA_LIMIT = 10

@@ -5,14 +5,18 @@ import shutil
 import sys
 
 import pytest
+import torch
 from random_models import pairs, python_in, random_model
 from toy import sentences
 
 from aiayn.checkpoint import load_model
 from aiayn.errors import OutsideBand, UsageError
 from aiayn.export.verify import Verification, verify
+from aiayn.generation.alignment import attention_weights
 
 pytest.importorskip("ctranslate2")
+
+import ctranslate2
 
 from aiayn.export.ctranslate2 import CTranslate2Model, write
 
@@ -41,6 +45,30 @@ def test_every_variant_gives_the_same_probabilities(variant, tmp_path):
     file = random_model(**variant)
     write(file, tmp_path)
     assert verify(file, pairs(file), CTranslate2Model(tmp_path, file.codec)).difference < 1e-5
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_the_attention_that_it_returns_is_what_our_alignments_look_at(layers, tmp_path):
+    file = random_model(layers=layers)
+    write(file, tmp_path)
+    line, codec, model = sentences(1, seed=4)[0], file.codec, file.build()
+    translator = ctranslate2.Translator(str(tmp_path))
+    source = codec.encode_source(line)
+    (found,) = translator.translate_batch(
+        [codec.source.pieces(source[:-1])],
+        beam_size=1,
+        max_decoding_length=6,
+        return_attention=True,
+        disable_unk=False,
+    )
+    ids = {piece: i for i, piece in enumerate(codec.target.pieces(range(len(codec.target))))}
+    target = [ids[piece] for piece in found.hypotheses[0]]
+    layer = model.decoder[max(layers - 2, 0)].cross_attention
+    both = torch.tensor([source]), torch.tensor([target])
+    (weights_BHTS,) = attention_weights(model, [layer], *both)
+    # It leaves out what looks at the EOS that it has added itself.
+    ours_TS = weights_BHTS[0].mean(dim=0)[:, :-1]
+    torch.testing.assert_close(torch.tensor(found.attention[0]), ours_TS, rtol=0, atol=1e-5)
 
 
 def test_an_attention_window_is_refused_and_named(tmp_path):

@@ -10,7 +10,7 @@ from random_models import pairs, python_in, random_model
 from toy import sentences
 
 from aiayn.errors import UsageError
-from aiayn.export import marian
+from aiayn.export import marian_mt_model
 from aiayn.export.verify import verify
 from aiayn.special_ids import PAD
 
@@ -99,7 +99,7 @@ def test_what_marian_cannot_be_is_refused_and_named(variant, named, tmp_path):
 def test_larger_weights_compensate_for_a_larger_epsilon():
     file = random_model(norm_epsilon=1e-4)
     model, changed = file.build(), file.build()
-    marian.scale_norms(changed, 10.0)
+    marian_mt_model.scale_norms(changed, 10.0)
     assert math.isclose(changed.decoder[0].add_1.norm.eps, 1e-2)
     ids = torch.tensor([[7, 5, 280, 9, 1]])
     # The first norm of each stack cannot be made up for.

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import shutil
+import zipfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -322,6 +323,7 @@ def test_an_imported_model_can_be_trained_on(marian, tmp_path, aiayn):
         ({"vocab_size": 70, "decoder_vocab_size": 70}, r"vocab\.json has 90 ids"),
         ({"d_model": 64}, r"is \[90, 32\], and config\.json says \[90, 64\]"),
         ({"d_model": 31}, "d_model is 31"),
+        ({"encoder_layers": 10**9, "decoder_layers": 10**9}, "1,000,000,000 layers"),
         ({"d_model": "wide"}, "d_model is wide"),
     ],
 )
@@ -362,4 +364,13 @@ def test_a_missing_weight_is_named(marian):
     del weights["model.encoder.layers.1.fc1.bias"]
     save_file(weights, folder / "model.safetensors")
     with pytest.raises(DataError, match=r"model\.encoder\.layers\.1\.fc1\.bias"):
+        read(folder)
+
+
+def test_a_zip_bomb_is_refused(marian):
+    folder = marian()
+    (folder / "model.safetensors").unlink()
+    with zipfile.ZipFile(folder / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data/0", bytes(10**8))
+    with pytest.raises(DataError, match="claims to unpack to 100,000,000 bytes"):
         read(folder)

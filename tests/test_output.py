@@ -32,6 +32,10 @@ TEXT = [f"line {number}" for number in range(9)]
             {"name": "tsv", "nbest": 2},
             ["7\t1\t-1.250000\tder Hund\t0-0 2-1", "7\t2\t-2.500000\tein Hund\t1-0 2-1"],
         ),
+        (
+            {"name": "moses"},
+            ["6 ||| der Hund ||| LogP= -1.250000 ||| -1.250000 ||| 0-0 2-1"],
+        ),
     ],
     ids=str,
 )
@@ -43,6 +47,13 @@ def test_plain_text_is_the_translation_and_nothing_else():
     assert OutputFormat().rows(1, PLAIN) == ["der Hund"]
     assert OutputFormat(scores=True).rows(1, PLAIN) == ["der Hund\t-1.250000"]
     assert OutputFormat(name="tsv").rows(1, PLAIN) == ["1\t1\t-1.250000\tder Hund"]
+
+
+def test_a_list_of_moses_has_four_cells_whatever_the_text_says():
+    bars = Translation([Output("a ||| b", -1.0, True, [])], 1, {})
+    (row,) = OutputFormat(name="moses").rows(1, bars)
+    assert row.split(" ||| ") == ["0", "a | | | b", "LogP= -1.000000", "-1.000000"]
+    assert len(OutputFormat(name="moses", nbest=2).rows(3, EMPTY)) == 2
 
 
 def test_a_json_line_has_the_best_and_a_list_only_where_asked_for():

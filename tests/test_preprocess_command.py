@@ -1,8 +1,10 @@
 """`aiayn preprocess` as it is typed."""
 
+import io
 from pathlib import Path
 
 import pytest
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from aiayn.data.folder import DataFolder
 from aiayn.data.trees import delinearize, write
@@ -27,8 +29,8 @@ def text(tmp_path, monkeypatch):
 def preprocess(aiayn):
     """Return a function that runs the command and returns exit code and standard error."""
 
-    def run(*line, output="data", stdin=b""):
-        code, out, err = aiayn("preprocess", *line, *CHARACTERS, "-o", output, stdin=stdin)
+    def run(*line, output="data", stdin=b"", units=CHARACTERS):
+        code, out, err = aiayn("preprocess", *line, *units, "-o", output, stdin=stdin)
         assert out == ""
         return code, err
 
@@ -145,3 +147,59 @@ def test_text_to_train_and_to_validate_on_is_warned_about(preprocess):
     code, err = preprocess("a.en", "a.de", "--valid", "a.en", "a.de")
     assert code == 0
     assert "a.de is training text and validation or test text, too" in err
+
+
+@pytest.fixture
+def vocabulary(preprocess) -> Path:
+    """A SentencePiece model as others learn them: with its own ids, and normalization."""
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(Path("a.en").read_text().splitlines()),
+        model_writer=model,
+        vocab_size=60,
+        hard_vocab_limit=False,
+        user_defined_symbols=["<x>"],
+        minloglevel=2,
+    )
+    Path("vocab.spm").write_bytes(model.getvalue())
+    return Path("vocab.spm")
+
+
+def test_a_sentencepiece_model_from_elsewhere_gets_our_ids(preprocess, vocabulary):
+    options = ("--lowercase", "--languages", "en-de")
+    assert preprocess("a.en", "a.de", "--vocab-from", vocabulary, *options, units=())[0] == 0
+    codec, theirs = data().codec, SentencePieceProcessor(str(vocabulary))
+    assert codec.source.pieces([0, 1, 2, 3]) == ["<pad>", "</s>", "<unk>", "<s>"]
+    assert codec.source is codec.target
+    assert (codec.settings.lowercase, codec.settings.source_language) == (True, "en")
+    for line in ("\ufb01ve DOGS <x>  bark", "", Path("a.en").read_text().splitlines()[3]):
+        pieces = [theirs.id_to_piece(i) for i in theirs.encode(line.lower())]
+        assert codec.source.pieces(codec.encode_source(line)) == [*pieces, "</s>"]
+
+
+def test_our_own_sentencepiece_model_stays_as_it_is(preprocess):
+    preprocess("a.en", "a.de")
+    again = ("--vocab-from", "data/vocab/shared.model")
+    assert preprocess("a.en", "a.de", *again, units=(), output="b")[0] == 0
+    assert data("b").codec.source.table is None
+
+
+def test_codes_of_subword_nmt_are_a_vocabulary(preprocess):
+    letters = sorted(
+        {c for name in ("a.en", "a.de") for c in Path(name).read_text()} - {" ", "\n"}
+    )
+    merges = "".join(f"{letter} {letter}\n" for letter in letters)
+    Path("codes").write_text(f"#version: 0.2\n{merges}")
+    assert preprocess("a.en", "a.de", "--vocab-from", "codes", units=())[0] == 0
+    text = " ".join(Path("a.en").read_text().splitlines()[2].split())
+    codec = data().codec
+    assert 2 not in codec.encode_source(text)
+    assert codec.decode_target(codec.encode_target(text)) == text
+
+
+def test_what_is_no_vocabulary_is_refused(preprocess):
+    Path("text").write_text("not a merge, and not a model of SentencePiece\n")
+    code, err = preprocess("a.en", "a.de", "--vocab-from", "text")
+    assert (code, "neither a SentencePiece model nor a file of BPE codes" in err) == (3, True)
+    code, err = preprocess("a.mrg", "--task", "parsing", "--vocab-from", "text")
+    assert (code, "trees have symbols" in err) == (2, True)

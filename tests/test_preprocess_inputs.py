@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
+import sys
 
 import pytest
 
@@ -155,3 +156,29 @@ def test_trees_become_words_and_symbols_and_keep_their_brackets(file):
 def test_a_tree_without_words_is_an_empty_pair(file):
     trees = Treebank(file("a.mrg", "((S (-NONE- *)))\n(TOP (S (NN dog)))"))
     assert read(trees) == [("", ""), ("dog", "S NN /S")]
+
+
+def test_frames_of_zstd_are_read_one_after_another(file):
+    zstandard = pytest.importorskip("zstandard", reason="pip install 'aiayn[zst]'")
+    long = "word " * 100_000
+    packed = [zstandard.compress(part.encode()) for part in ("one\ntwo\n", f"three\n{long}\n")]
+    content = f"eins\nzwei\ndrei\n{long}\n"
+    inputs = ParallelText(file("a.zst", b"".join(packed)), file("b", content))
+    assert read(inputs) == [*PAIRS, (long, long)]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda x: x[:-3], lambda x: b"text" + x, lambda x: x + b"\0"]
+)
+def test_a_damaged_file_of_zstd_is_refused(damage, file):
+    zstandard = pytest.importorskip("zstandard", reason="pip install 'aiayn[zst]'")
+    packed = zstandard.compress(SOURCE.encode())
+    with pytest.raises(DataError, match=r"a\.zst cannot be read past line"):
+        read(ParallelText(file("a.zst", damage(packed)), file("b", TARGET)))
+
+
+def test_without_zstandard_the_way_out_is_named(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(UsageError, match="packed by zstd") as refusal:
+        read(ParallelText(file("a.zst", b""), file("b", TARGET)))
+    assert "aiayn[zst]" in refusal.value.fix

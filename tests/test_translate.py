@@ -12,7 +12,7 @@ from toy import sentences, tiny_config, translation
 from aiayn.checkpoint import build_model, load_model
 from aiayn.data.codec import Codec
 from aiayn.data.settings import CodecSettings
-from aiayn.data.vocabulary import MarianVocabulary
+from aiayn.data.vocabulary import TableVocabulary
 from aiayn.errors import MemoryTooSmall
 from aiayn.generation import streaming
 from aiayn.generation import translator as translator_module
@@ -107,7 +107,7 @@ def test_a_line_with_more_tokens_than_positions_is_translated_in_pieces(untraine
 def test_every_piece_of_a_long_line_begins_with_the_language_of_the_line():
     plain = vocabulary()
     table = ("<pad>", "</s>", "<unk>", ">>fra<<", *plain.pieces(range(3, len(plain))))
-    side = MarianVocabulary(plain.model_bytes, "bpe", table)
+    side = TableVocabulary(plain.model_bytes, "bpe", table)
     codec = Codec(side, side, CodecSettings())
     model = build_model(tiny_config(), codec).eval()
     translator = Translator([model], codec, BeamSearch(beam=1), longest=6)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, assert_never
 
@@ -26,7 +27,12 @@ EXAMPLES = (
     "aiayn export run/average.pt --to huggingface -o marian --verify-text test.en",
 )
 
-Format = Literal["ctranslate2", "huggingface"]
+Format = Literal["ctranslate2", "huggingface", "marian", "argos", "onnx"]
+# One of these files is in every folder that was exported.
+MARKS = ("config.json", "decoder.yml", "model.argosmodel", "encoder.onnx")
+# The extra that a format's toolkit is in, where that is not `export`.
+EXTRAS = {"marian": "marian", "argos": "argos", "onnx": "onnx"}
+ONLY_TO_VERIFY = ("marian", "argos")
 TEXT = "the run's validation text"
 UNKNOWN = "the model's data is not known"
 
@@ -41,11 +47,15 @@ class ExportOptions:
     model: Annotated[Path, typer.Argument()]
     """Run folder (its average, else its best model) or model file."""
     to: Annotated[Format, typer.Option()]
-    """ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers."""
+    """ctranslate2: a fast engine for serving; huggingface: a MarianMTModel of transformers;
+    marian: a .npz for marian-decoder and pymarian; argos: an .argosmodel; onnx: an encoder
+    and a decoder for onnxruntime."""
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR")]
     """Folder to write."""
     int8: Annotated[bool, typer.Option("--int8")] = False
     """Round the weights to 8 bits: a quarter of the size, and faster; ctranslate2 only."""
+    languages: Annotated[str, typer.Option(metavar="SRC-TGT", show_default="the model's")] = ""
+    """Languages that a package of argos is for, such as en-de."""
     force: Annotated[bool, typer.Option("--force")] = False
     """Replace an existing export."""
     verify: Annotated[int, _comparison(metavar="N", min=0)] = 20
@@ -59,19 +69,19 @@ class ExportOptions:
 def export(options: ExportOptions) -> None:
     """Write a model for another toolkit, and check that it translates the same.
 
-    Needs `pip install 'aiayn\\[export]'`. The folder holds the vocabulary too, and a README
-    with the Python that translates with it.
+    Needs `pip install 'aiayn\\[export]'`, or `\\[marian]`, `\\[argos]`, `\\[onnx]`. The folder
+    holds the vocabulary too, and a README with the Python that translates with it.
     """
     output = options.output
-    if options.int8 and options.to == "huggingface":
+    if options.int8 and options.to != "ctranslate2":
         raise UsageError("--int8 is for ctranslate2 only", fix="leave it out")
-    write, load = _toolkit(options.to, int8=options.int8)
+    write, load = _toolkit(options)
     from aiayn.checkpoint import load_model
     from aiayn.data.atomic import write_folder
     from aiayn.export.verify import verify
     from aiayn.run_folder import find_model
 
-    exists = (output / "config.json").is_file()
+    exists = any((output / name).is_file() for name in MARKS)
     if exists and not options.force:
         raise UsageError(
             f"{output} holds an export", fix="choose another folder with -o, or add --force"
@@ -101,9 +111,10 @@ def export(options: ExportOptions) -> None:
 
 
 def _toolkit(
-    name: Format, *, int8: bool
+    options: ExportOptions,
 ) -> "tuple[Write, Callable[[Path, Codec], ExportedModel]]":
     """Return the functions that write and load a format, if its toolkit is installed."""
+    name = options.to
     # Nothing is downloaded; without this, transformers asks its hub.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     try:
@@ -111,18 +122,41 @@ def _toolkit(
             case "ctranslate2":
                 from aiayn.export import ctranslate2
 
-                return partial(ctranslate2.write, int8=int8), ctranslate2.CTranslate2Model
+                return partial(
+                    ctranslate2.write, int8=options.int8
+                ), ctranslate2.CTranslate2Model
             case "huggingface":
                 from aiayn.export import huggingface
 
                 return huggingface.write, huggingface.MarianModel
+            case "marian":
+                from aiayn.export import marian, pymarian
+
+                _require(pymarian.PACKAGE, options)
+                return marian.write, pymarian.PyMarian
+            case "argos":
+                from aiayn.export import argos
+
+                _require("argostranslate", options)
+                return partial(argos.write, languages=options.languages), argos.ArgosModel
+            case "onnx":
+                from aiayn.export import onnx
+
+                return onnx.write, onnx.OnnxModel
             case _:
                 assert_never(name)
     except ModuleNotFoundError as missing:
+        without = ", or pass --verify 0" if name in ONLY_TO_VERIFY else ""
         raise UsageError(
             f"{missing.name} is not installed, and --to {name} needs it",
-            fix="pip install 'aiayn[export]'",
+            fix=f"pip install 'aiayn[{EXTRAS.get(name, 'export')}]'{without}",
         ) from None
+
+
+def _require(package: str, options: ExportOptions) -> None:
+    """Refuse to verify without the toolkit to verify with."""
+    if options.verify and find_spec(package) is None:
+        raise ModuleNotFoundError(name=package)
 
 
 def _lines_to_compare(model: Path, file: "ModelFile", text: Path | None) -> list[str]:

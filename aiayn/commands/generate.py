@@ -91,12 +91,13 @@ class GenerateOptions:
     format: Annotated[FormatName, _format()] = "text"
     """text: translation, then score and alignment where asked for, tab-separated; tsv: line
     (from 1), rank, score, translation, alignment; jsonl: an object a line with line,
-    text, score, finished, pieces, and alignment and nbest where asked for."""
+    text, score, finished, pieces, and alignment and nbest where asked for; moses: its
+    n-best list, line (from 0) ||| translation ||| features ||| score."""
     scores: Annotated[bool, _format("--scores")] = False
     """In text, add log P(Y | X) / lp(Y); tsv and jsonl have it always."""
     align: Annotated[bool, _format("--align")] = False
-    """Add the source word of each target word, from attention: 0-0 1-2, source-target, from
-    0."""
+    """Add the source word of each target word, from attention, in Pharaoh's form: 0-0 1-2,
+    source-target, from 0."""
     device: Annotated[str, _run()] = "auto"
     """auto, cpu, cuda or mps."""
     precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"

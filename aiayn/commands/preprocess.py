@@ -1,6 +1,7 @@
 """`aiayn preprocess`: text to a data folder."""
 
 import re
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -63,9 +64,9 @@ class PreprocessOptions(Settings):
 
     context: typer.Context
     files: Annotated[list[Path], typer.Argument(metavar="SRC TGT ...")]
-    """Training text, one sentence a line, in one or several pairs of files; plain, .gz, .bz2 or
-    .xz. [bold]-[/bold] in place of a pair is standard input with a tab between source and
-    target. With --task parsing: .mrg files."""
+    """Training text, one sentence a line, in one or several pairs of files; plain, .gz, .bz2,
+    .xz or .zst. [bold]-[/bold] in place of a pair is standard input with a tab between source
+    and target. With --task parsing: .mrg files."""
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DATA")]
     """Data folder; the same command resumes it."""
     valid: Annotated[tuple[Path, Path] | None, _file()] = None
@@ -76,8 +77,8 @@ class PreprocessOptions(Settings):
     task: Annotated[Task, _text()]
     """parsing reads Penn Treebank files: words are the source, trees the target."""
     pretokenize: Annotated[Pretokenize, _text()]
-    """moses separates words and punctuation first, as in the paper's English-German data;
-    generate undoes it."""
+    """moses separates words and punctuation first, as in the paper's English-German data, and
+    moses-a hyphens too; generate undoes it."""
     languages: Annotated[str, _text(metavar="SRC-TGT", show_default=False)]
     """Languages of the two sides, such as en-de. Moses needs them, and treats one that it has
     no rules for like English."""
@@ -94,7 +95,8 @@ class PreprocessOptions(Settings):
     vocab_from: Annotated[
         str, _vocabulary(metavar="DATA", click_type=click.Path(), show_default=False)
     ]
-    """Use the vocabulary and the text settings of this data folder, run or model file again."""
+    """Use the vocabulary and the text settings of this data folder, run or model file again, or
+    the vocabulary of a SentencePiece model or of BPE codes (subword-nmt, fastBPE)."""
     sample_lines: Annotated[int, _vocabulary(metavar="N", min=2, show_default=SAMPLE_LINES)]
     """Lines to learn the vocabulary from, drawn at random, half from each side."""
     seed: Annotated[int, _vocabulary(metavar="N")]
@@ -221,18 +223,29 @@ def _inputs(files: Sequence[Path], task: Task) -> "list[Input]":
 
 def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, Settings]":
     """Return the codec of a folder, and settings that fit it."""
-    from aiayn.data.codec import Codec
+    from aiayn.data.codec import Codec, read_vocabulary
     from aiayn.data.folder import VOCABULARY_FOLDER
 
-    if folder.is_file():
+    if folder.is_file() and zipfile.is_zipfile(folder):
         from aiayn.checkpoint import load_model
 
         codec = load_model(folder).codec
+    elif folder.is_file():
+        if settings.task == "parsing":
+            raise UsageError(
+                f"{folder} is the vocabulary of a text, and trees have symbols",
+                fix="leave --vocab-from out, or name a data folder, run or model of parsing",
+            )
+        vocabulary = read_vocabulary(folder)
+        # It brings nothing along about the text, so this may be chosen.
+        chosen = replace(settings.codec_settings(), subword=vocabulary.kind)
+        codec = Codec(vocabulary, vocabulary, chosen)
     elif (folder / VOCABULARY_FOLDER).is_dir():
         codec = Codec.load(folder / VOCABULARY_FOLDER)
     else:
         raise UsageError(
-            f"{folder} holds no vocabulary", fix="name a data folder, a run or a model file"
+            f"{folder} holds no vocabulary",
+            fix="name a data folder, a run, a model file, a SentencePiece model or BPE codes",
         )
     of = codec.settings
     reused = replace(

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from aiayn.data.atomic import write_bytes, write_json
+from aiayn.data.bpe_codes import CodesVocabulary
 from aiayn.data.settings import CodecSettings, Subword
 from aiayn.data.shards import REPAIR
-from aiayn.data.vocabulary import MarianVocabulary, Vocabulary
+from aiayn.data.vocabulary import BYTES, TableVocabulary, Vocabulary
 from aiayn.errors import DataError
+from aiayn.special_ids import EOS, PAD, UNK
 
 SETTINGS_FILE = "settings.json"
 
@@ -73,13 +75,13 @@ class Codec:
         return digest.hexdigest()
 
     def _files(self) -> dict[str, bytes]:
-        """Return the SentencePiece model or models, and the tables where there are some."""
+        """Return the SentencePiece models or BPE codes, and the tables where there are some."""
         sides = {"source": self.source, "target": self.target}
         if self.source is self.target:
             sides = {"shared": self.source}
         found = {}
         for name, vocabulary in sides.items():
-            found[f"{name}.model"] = vocabulary.model_bytes
+            found[f"{name}.{vocabulary.suffix}"] = vocabulary.model_bytes
             if vocabulary.table is not None:
                 table = json.dumps(vocabulary.table, ensure_ascii=False)
                 found[f"{name}.table"] = table.encode()
@@ -96,14 +98,14 @@ class Codec:
         """Return the codec that `to_state` described."""
         names = {field.name for field in fields(CodecSettings)}
         settings = CodecSettings(**{k: v for k, v in state.items() if k in names})
-        if "shared" in state:
+        if "shared" in state or "shared.codes" in state:
             shared = _vocabulary(state, "shared", settings.subword)
             return cls(shared, shared, settings)
         source = _vocabulary(state, "source", settings.subword)
         return cls(source, _vocabulary(state, "target", settings.target_subword), settings)
 
     def save(self, folder: Path) -> None:
-        """Write the SentencePiece model or models and the settings."""
+        """Write the vocabularies and the settings."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._files().items():
             write_bytes(folder / name, content)
@@ -115,10 +117,11 @@ class Codec:
         try:
             state = json.loads((folder / SETTINGS_FILE).read_bytes())
             state |= {path.stem: path.read_bytes() for path in folder.glob("*.model")}
-            state |= {path.name: path.read_bytes() for path in folder.glob("*.table")}
+            for suffix in ("table", "codes"):
+                state |= {path.name: path.read_bytes() for path in folder.glob(f"*.{suffix}")}
             return cls.from_state(state)
         # A RuntimeError is how SentencePiece refuses a damaged model.
-        except (OSError, ValueError, TypeError, KeyError, RuntimeError) as problem:
+        except (OSError, ValueError, TypeError, KeyError, RuntimeError, DataError) as problem:
             reason = f"{folder} does not hold a complete vocabulary: {problem}"
             raise DataError(reason, fix=REPAIR) from None
 
@@ -128,4 +131,26 @@ def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:
     table = state.get(f"{name}.table")
     if table is None:
         return Vocabulary(state[name], kind)
-    return MarianVocabulary(state[name], kind, tuple(json.loads(table)))
+    pieces = tuple(json.loads(table))
+    if codes := state.get(f"{name}.codes"):
+        return CodesVocabulary(codes, kind, pieces)
+    return TableVocabulary(state[name], kind, pieces)
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Return the vocabulary of a SentencePiece model, with our ids, or of BPE codes."""
+    content = path.read_bytes()
+    try:
+        vocabulary = TableVocabulary.of_model(content)
+    except RuntimeError:
+        try:
+            return CodesVocabulary.of_codes(content)
+        except DataError as problem:
+            raise DataError(
+                f"{path} is neither a SentencePiece model nor a file of BPE codes: {problem}",
+                fix="name such a file, a data folder, a run or a model file",
+            ) from None
+    own = Vocabulary(content, vocabulary.kind)
+    # One of ours, as the folders of vocabularies hold them, can do more.
+    is_ours = own.pieces([PAD, EOS, UNK, BYTES.start]) == ["<pad>", "</s>", "<unk>", "<0x00>"]
+    return own if is_ours else vocabulary

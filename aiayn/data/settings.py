@@ -12,7 +12,7 @@ from aiayn.errors import UsageError
 
 Task = Literal["translation", "parsing"]
 Subword = Literal["bpe", "unigram", "char", "word"]
-Pretokenize = Literal["none", "moses"]
+Pretokenize = Literal["none", "moses", "moses-a"]
 
 LANGUAGES = re.compile("[a-z]{2,3}-[a-z]{2,3}")
 
@@ -23,6 +23,7 @@ class Preparation:
 
     `moses` puts spaces between words and punctuation, as in the paper's English-German data:
     `tokenizer.perl -l LANGUAGE`, so hyphens stay and quotes and brackets are escaped its way.
+    `moses-a` is that with `-a`, as fairseq's models have it: hyphens become words, `@-@`.
     """
 
     pretokenize: Pretokenize
@@ -31,15 +32,16 @@ class Preparation:
 
     def __call__(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts as the subwords see them."""
-        if self.pretokenize == "moses":
-            texts = [self._moses[0].tokenize(text, return_str=True) for text in texts]
+        if self.pretokenize != "none":
+            how = {"aggressive_dash_splits": self.pretokenize == "moses-a", "return_str": True}
+            texts = [self._moses[0].tokenize(text, **how) for text in texts]
         if self.lowercase:
             texts = [text.lower() for text in texts]
         return texts
 
     def undo(self, text: str) -> str:
         """Return plain text; only lower case stays as it is."""
-        if self.pretokenize == "moses":
+        if self.pretokenize != "none":
             return str(self._moses[1].detokenize(text.split(" ")))
         return text
 
@@ -119,9 +121,9 @@ class Settings:
                 f"--languages {self.languages} does not name two languages",
                 fix="write them as in: --languages en-de",
             )
-        if self.pretokenize == "moses" and not self.languages:
+        if self.pretokenize != "none" and not self.languages:
             raise UsageError(
-                "--pretokenize moses has rules for each language, and none is named",
+                f"--pretokenize {self.pretokenize} has rules for languages, and none is named",
                 fix="add --languages en-de, with the languages of source and target",
             )
         if not math.isfinite(self.max_ratio):

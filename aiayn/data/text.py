@@ -13,17 +13,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from aiayn.data.zst import open_zst
 from aiayn.errors import DataError, UsageError
 
 STDIN = Path("-")
-PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+PACKED: dict[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": open_zst,
+}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # What reading a damaged file raises, plain or compressed.
 UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading; `.gz`, `.bz2` and `.xz` are unpacked, `-` is standard input."""
+    """Open a file for reading; packed ones are unpacked, `-` is standard input."""
     if path == STDIN:
         if sys.stdin is None:
             raise UsageError("standard input is closed", fix="pipe text in, or name a file")

@@ -3,7 +3,7 @@
 Nothing is lost on the way: the text is not normalized, spaces are kept as they are, and a
 character that the vocabulary does not know is spelled in its UTF-8 bytes. Whole words are the
 exception: spaces only separate them, and an unknown word is unknown. So are the vocabularies
-of imported Marian models, where a table gives the pieces their ids.
+of models from elsewhere, where a table gives the pieces their ids.
 """
 
 import re
@@ -37,7 +37,8 @@ COVERAGE = 0.9999
 THREADS = 16
 # Longer lines, in bytes, are not learned from.
 LONGEST_LINE = 1 << 16
-# Marian: the target language at the start of a line, a piece that SentencePiece never sees.
+# The target language at the start of a line: where the table has such pieces, SentencePiece
+# never sees them.
 LANGUAGE = re.compile(r">>.*?<<")
 
 
@@ -46,12 +47,18 @@ class Vocabulary:
 
     table: tuple[str, ...] | None = None
     """The piece of each id, where that is not what SentencePiece says."""
+    suffix = "model"
+    """Of the file that its bytes are in."""
 
     def __init__(self, model_bytes: bytes, kind: Subword) -> None:
         self.model_bytes = model_bytes
         self.kind = kind
+        self._open()
+
+    def _open(self) -> None:
+        """Read the bytes; a RuntimeError is how SentencePiece refuses damaged ones."""
         self._processor = SentencePieceProcessor()
-        self._processor.load_from_serialized_proto(model_bytes)
+        self._processor.load_from_serialized_proto(self.model_bytes)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         # A SentencePieceProcessor cannot be pickled; its bytes can.
@@ -93,6 +100,14 @@ class Vocabulary:
         """Return the subwords with these ids, as SentencePiece writes them."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
+    def marked_pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return the subwords of a text, with SPACE before those that begin a word."""
+        return self.pieces(ids)
+
+    def ids_of_model(self) -> list[int]:
+        """Return our id for each id of the SentencePiece model: the same, without a table."""
+        return list(range(len(self)))
+
     @classmethod
     def train(cls, lines: Iterable[str], *, kind: Subword, size: int) -> Self:
         """Learn a vocabulary from lines of text; of words and characters, at most `size`."""
@@ -133,17 +148,49 @@ class Vocabulary:
         return vocabulary
 
 
-class MarianVocabulary(Vocabulary):
-    """A SentencePiece model that finds pieces, and a table with the piece of each id.
+class TableVocabulary(Vocabulary):
+    """A SentencePiece model from elsewhere, and a table with the piece of each id of ours.
 
     Source and target may have a model each and still share one table, and so one embedding. A
-    line may open with the language to translate to, as in `>>fra<< It rains.`
+    line may open with the language to translate to, as in `>>fra<< It rains.`, if the table has
+    pieces that SentencePiece does not know.
     """
 
     def __init__(self, model_bytes: bytes, kind: Subword, table: tuple[str, ...]) -> None:
         super().__init__(model_bytes, kind)
         self.table: tuple[str, ...] = table
         self._ids = {piece: i for i, piece in enumerate(table)}
+
+    @classmethod
+    def of_model(cls, model_bytes: bytes) -> Self:
+        """Return a SentencePiece model with our ids: padding, EOS, unknown, then as it has.
+
+        What is not a SentencePiece model raises a RuntimeError.
+        """
+        processor = SentencePieceProcessor()
+        processor.load_from_serialized_proto(model_bytes)
+        pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+        marks = {"<pad>": processor.pad_id(), "</s>": processor.eos_id()}
+        # It need not have padding, nor an end.
+        first = [name if i < 0 else pieces[i] for name, i in marks.items()]
+        table = dict.fromkeys([*first, pieces[processor.unk_id()], *pieces])
+        # The scores of BPE are ranks.
+        scores = (processor.get_score(i) for i in range(len(pieces)))
+        kind: Subword = "bpe" if all(score == int(score) for score in scores) else "unigram"
+        return cls(model_bytes, kind, tuple(table))
+
+    @cached_property
+    def is_of_model(self) -> bool:
+        """Whether the table has all that SentencePiece knows, and at most padding more."""
+        pieces = self._pieces_of_model()
+        return len(self) <= len(pieces) + 1 and all(piece in self._ids for piece in pieces)
+
+    def ids_of_model(self) -> list[int]:
+        """Return our id for each id of the SentencePiece model."""
+        return [self._ids[piece] for piece in self._pieces_of_model()]
+
+    def _pieces_of_model(self) -> list[str]:
+        return super().pieces(range(super().__len__()))
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         return type(self), (self.model_bytes, self.kind, self.table)
@@ -156,15 +203,19 @@ class MarianVocabulary(Vocabulary):
         return [[*(self._ids.get(p, UNK) for p in self._segment(x)), EOS] for x in texts]
 
     def _segment(self, text: str) -> list[str]:
-        language = LANGUAGE.match(text)
+        language = None if self.is_of_model else LANGUAGE.match(text)
         start = language.end() if language else 0
         # Pieces and not ids: the table may hold pieces that this model does not know.
         pieces: list[str] = self._processor.encode(text[start:], out_type=str)
         return [language[0], *pieces] if language else pieces
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids on one line; padding, EOS and the unknown are left out."""
-        pieces = self.pieces(i for i in ids if i not in (PAD, EOS, UNK))
+        """Return the text of ids on one line; padding and EOS are left out.
+
+        So is the unknown, as transformers does, where the table is not SentencePiece's own.
+        """
+        silent = (PAD, EOS) if self.is_of_model else (PAD, EOS, UNK)
+        pieces = self.pieces(i for i in ids if i not in silent)
         text: str = self._processor.decode_pieces(pieces)
         return text.replace(SPACE, " ").replace("\n", " ").strip()
 

@@ -52,7 +52,9 @@ def _specification(model: Transformer, codec: Codec) -> Any:
     sizes = {"num_layers": c.layers, "num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
     kind = {"pre_norm": False, "activation": _activation(c.activation)}
     encoder = ctranslate2.specs.TransformerEncoderSpec(**sizes, **kind)
-    decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind)
+    # What `generate --align` looks at: all heads of the layer before the last.
+    alignment = {"alignment_layer": max(c.layers - 2, 0), "alignment_heads": c.heads}
+    decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind, **alignment)
     _set_input(encoder, encoder.embeddings[0], model.source_embedding, model.source_positions)
     _set_input(decoder, decoder.embeddings, model.target_embedding, model.target_positions)
     decoder.start_from_zero_embedding = True
@@ -171,7 +173,7 @@ class CTranslate2Model:
             min_decoding_length=0,
         )
         return [
-            self._codec.decode_target(self._ids[piece] for piece in one.hypotheses[0][:limit])
+            self._text(one.hypotheses[0][:limit])
             for one, limit in zip(found, limits, strict=True)
         ]
 
@@ -183,6 +185,9 @@ class CTranslate2Model:
         )
         return [one.log_probs for one in found]
 
+    def _text(self, pieces: list[str]) -> str:
+        return self._codec.decode_target(self._ids[piece] for piece in pieces)
+
     def _sources(self, lines: list[str]) -> list[list[str]]:
         # CTranslate2 adds EOS itself.
         encoded = self._codec.encode_source_batch(lines)
@@ -193,6 +198,7 @@ def _readme(file: ModelFile, *, int8: bool) -> str:
     codec, model, decode = file.codec, file.config.model, file.config.decode
     positions = model.max_positions if model.positions == "learned" else POSITIONS
     names = ("shared", "shared") if codec.source is codec.target else ("source", "target")
+    package, imported = "sentencepiece", "from sentencepiece import SentencePieceProcessor"
     load = "SentencePieceProcessor(model_file='vocab/{}.model')"
     to_tokens, to_text = "source.encode(text, out_type=str)", "target.decode(tokens)"
     # SentencePiece itself would merge neighboring unknown words.
@@ -200,12 +206,17 @@ def _readme(file: ModelFile, *, int8: bool) -> str:
         to_tokens = f"['{SPACE}' + word for word in text.split()]"
     if codec.target.kind == "word":
         to_text = f"' '.join(tokens).replace('{SPACE}', '')"
+    if codec.source.suffix == "codes":
+        package, imported = "subword-nmt", "from subword_nmt.apply_bpe import BPE"
+        load = "BPE(open('vocab/{}.codes', encoding='utf-8'))"
+        to_tokens = "source.process_line(text).split()"
+        to_text = "' '.join(tokens).replace('@@ ', '')"
     return readme(
         codec.settings,
         toolkit="CTranslate2",
         form="8-bit integers" if int8 else "float32",
-        packages=["ctranslate2", "sentencepiece"],
-        imports=["import ctranslate2", "from sentencepiece import SentencePieceProcessor"],
+        packages=["ctranslate2", package],
+        imports=["import ctranslate2", imported],
         load=[
             "translator = ctranslate2.Translator('.')",
             f"source = {load.format(names[0])}",

@@ -20,9 +20,10 @@ from aiayn.config import Activation, Config, DecodeConfig, ModelConfig, Tie
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
 from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
-from aiayn.data.vocabulary import MarianVocabulary
+from aiayn.data.vocabulary import TableVocabulary
 from aiayn.errors import DataError, UsageError
-from aiayn.export import marian
+from aiayn.export import marian_mt_model
+from aiayn.export.archive import check_archive
 from aiayn.special_ids import PAD
 
 # Required values of settings in config.json, if they are there.
@@ -36,11 +37,11 @@ WANTED = {
 ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
 # Our activation for each name of theirs; silu is another name of swish.
 ACTIVATIONS: dict[str, Activation] = {
-    **{marian.their_activation(ours): ours for ours in get_args(Activation)},
+    **{marian_mt_model.their_activation(ours): ours for ours in get_args(Activation)},
     "silu": "swish",
 }
 SOURCE, TARGET, OUTPUT = (
-    marian.NAMES[f"{name}.weight"]
+    marian_mt_model.NAMES[f"{name}.weight"]
     for name in ("source_embedding", "target_embedding", "output")
 )
 # The pieces of our first three ids, and the defaults of MarianTokenizer.
@@ -69,8 +70,12 @@ def read(folder: Path) -> ModelFile:
     source, target = _read_ids(folder, settings, tokenizer)
     codec = _codec(folder, tokenizer, source, target)
     theirs = _read_weights(folder)
+    # Each layer has weights of its own, so a claim of more layers is false.
+    if settings["encoder_layers"] > len(theirs):
+        layers = f"{settings['encoder_layers']:,} layers"
+        raise DataError(f"config.json has {layers}, and the weights fewer", fix=COPY_AGAIN)
     _complete(theirs, settings)
-    output_bias = bool(theirs.get(marian.OUTPUT_BIAS, torch.zeros(1)).any())
+    output_bias = bool(theirs.get(marian_mt_model.OUTPUT_BIAS, torch.zeros(1)).any())
     config = _config(settings, _tie(theirs, shared=codec.shared), output_bias)
     # Shapes are all that is needed of our model, so it takes no memory.
     with torch.device("meta"):
@@ -81,12 +86,12 @@ def read(folder: Path) -> ModelFile:
         "output.weight": target.order,
         "output.bias": target.order,
     }
-    our_order = marian.sines_first(config.d_model).argsort()
+    our_order = marian_mt_model.sines_first(config.d_model).argsort()
     weights = {}
     for name, wanted in model.state_dict().items():
-        found = _take(theirs, marian.their_name(name), wanted.shape)
+        found = _take(theirs, marian_mt_model.their_name(name), wanted.shape)
         found = found[rows[name]] if name in rows else found
-        weights[name] = marian.reorder(name, found, our_order).contiguous()
+        weights[name] = marian_mt_model.reorder(name, found, our_order).contiguous()
     if weights["target_embedding.weight"][PAD].any():
         raise DataError(
             "the embedding of padding, from which the decoder starts, is not zero",
@@ -140,7 +145,7 @@ def _config(settings: dict[str, Any], tie: Tie, output_bias: bool) -> ModelConfi
         attention_dropout=settings.get("attention_dropout", 0.0),
         relu_dropout=settings.get("activation_dropout", 0.0),
         activation=ACTIVATIONS[settings["activation_function"]],
-        norm_epsilon=marian.NORM_EPSILON,
+        norm_epsilon=marian_mt_model.NORM_EPSILON,
         positions="sinusoidal",
         tie=tie,
         output_bias=output_bias,
@@ -194,8 +199,8 @@ def _codec(folder: Path, tokenizer: dict[str, Any], source: IdMap, target: IdMap
     # Our settings name two languages; groups such as ROMANCE are left out.
     first, _, second = languages.partition("-") if LANGUAGES.fullmatch(languages) else ("",) * 3
     return Codec(
-        MarianVocabulary(models[0], kind, source.table),
-        MarianVocabulary(models[1], kind, target.table),
+        TableVocabulary(models[0], kind, source.table),
+        TableVocabulary(models[1], kind, target.table),
         CodecSettings(subword=kind, source_language=first, target_language=second),
     )
 
@@ -227,6 +232,7 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         if path == modern:
             theirs = load_file(path)
         else:
+            check_archive(path)
             theirs = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError) as problem:
         raise DataError(f"{path} cannot be read: {problem}", fix=COPY_AGAIN) from None
@@ -236,7 +242,11 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
 
 def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> None:
     """Add matrices that are tied and so not stored; scale embeddings as we do."""
-    for name, instead in ((SOURCE, marian.SHARED), (TARGET, marian.SHARED), (OUTPUT, TARGET)):
+    for name, instead in (
+        (SOURCE, marian_mt_model.SHARED),
+        (TARGET, marian_mt_model.SHARED),
+        (OUTPUT, TARGET),
+    ):
         if name not in theirs and instead in theirs:
             theirs[name] = theirs[instead]
     # Our models multiply embeddings by sqrt(d_model); one that does not is divided by it.
@@ -259,7 +269,7 @@ def _take(theirs: dict[str, Tensor], name: str, shape: torch.Size) -> Tensor:
     found = theirs.get(name)
     if found is None:
         raise DataError(f"the weights lack {name}", fix=COPY_AGAIN)
-    found = found.flatten() if name == marian.OUTPUT_BIAS else found
+    found = found.flatten() if name == marian_mt_model.OUTPUT_BIAS else found
     if found.shape != shape:
         raise DataError(
             f"{name} is {list(found.shape)}, and config.json says {list(shape)}",

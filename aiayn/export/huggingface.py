@@ -16,8 +16,8 @@ from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.errors import UsageError
-from aiayn.export import marian
-from aiayn.export.marian import NORM_EPSILON, OUTPUT_BIAS, SHARED
+from aiayn.export import marian_mt_model
+from aiayn.export.marian_mt_model import NORM_EPSILON, OUTPUT_BIAS, SHARED
 from aiayn.export.readme import readme
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS, PAD, UNK
@@ -42,7 +42,7 @@ def write(file: ModelFile, folder: Path) -> None:
     """Write a model into an empty folder, with its vocabulary and a README."""
     _check(file)
     model = file.build()
-    marian.scale_norms(model, math.sqrt(NORM_EPSILON / file.config.model.norm_epsilon))
+    marian_mt_model.scale_norms(model, math.sqrt(NORM_EPSILON / file.config.model.norm_epsilon))
     weights = save(_weights(model), metadata={"format": "pt"})
     write_bytes(folder / "model.safetensors", weights)
     write_json(folder / "config.json", _config(file, model))
@@ -66,6 +66,9 @@ def _check(file: ModelFile) -> None:
         "model.norm_epsilon is 0, and more": not c.norm_epsilon,
         f"model.attention_window is {c.attention_window}, and 0": c.attention_window,
         "the vocabulary is of whole words, and one of subwords": "word" in kinds,
+        "the vocabulary is of BPE codes, and one of SentencePiece": (
+            codec.source.suffix != "model" or codec.target.suffix != "model"
+        ),
     }
     if reasons := [f"{problem} is wanted" for problem, is_so in found.items() if is_so]:
         raise UsageError(
@@ -82,9 +85,11 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
     # it, this row of a tied output matrix does not matter.
     for embedding in (model.source_embedding, model.target_embedding):
         embedding.weight[PAD] = 0
-    order = marian.sines_first(c.d_model)
+    order = marian_mt_model.sines_first(c.d_model)
     found = {
-        marian.their_name(name): marian.reorder(name, weight, order).contiguous()
+        marian_mt_model.their_name(name): marian_mt_model.reorder(
+            name, weight, order
+        ).contiguous()
         for name, weight in model.state_dict().items()
     }
     bias = found.get(OUTPUT_BIAS, torch.zeros(model.output.out_features)).clone()
@@ -112,7 +117,7 @@ def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
         "model_type": "marian",
         "d_model": c.d_model,
         **{f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()},
-        "activation_function": marian.their_activation(c.activation),
+        "activation_function": marian_mt_model.their_activation(c.activation),
         "dropout": c.dropout,
         "attention_dropout": c.attention_dropout,
         "activation_dropout": c.relu_dropout,

@@ -1,127 +1,233 @@
-"""How a MarianMTModel of transformers differs from our Transformer: names, order, epsilon.
+"""Export to Marian, a toolkit in C++: weights in a .npz with their YAML, SentencePiece models.
 
-It is the same network, with three differences. All sines come before all cosines in it, so
-d_model is permuted, which changes no sum. Its layer normalization has another epsilon. And
-pieces have other ids.
+Of its two Transformers, that of all versions has the sinusoids of tensor2tensor: a model with
+model.positions=halves becomes one, which CTranslate2's converter reads too. Other positions
+need a table, and so the newer one. Its layer normalization has another epsilon, which is
+rounding.
 """
 
-from collections.abc import Iterator
-from typing import assert_never
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+import yaml
+from torch import Tensor
 
-from aiayn.config import Activation
-from aiayn.model.layers import DecoderLayer, EncoderLayer
+from aiayn.checkpoint import ModelFile
+from aiayn.config_file import to_yaml
+from aiayn.data.atomic import atomic_write, write_bytes
+from aiayn.data.codec import Codec
+from aiayn.data.folder import VOCABULARY_FOLDER
+from aiayn.data.vocabulary import TableVocabulary, Vocabulary
+from aiayn.errors import UsageError
+from aiayn.export import marian_names as names
+from aiayn.export.readme import readme
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import PAD
 
-# Fixed in their layer normalization.
-NORM_EPSILON = 1e-5
-
-# The embedding of both sides, if they share one.
-SHARED = "model.shared.weight"
-OUTPUT_BIAS = "final_logits_bias"
-
-# Our parameters outside of layers, and theirs.
-NAMES = {
-    "source_embedding.weight": "model.encoder.embed_tokens.weight",
-    "target_embedding.weight": "model.decoder.embed_tokens.weight",
-    "output.weight": "lm_head.weight",
-    "output.bias": OUTPUT_BIAS,
-}
-# Parts of names in layers, ours and theirs.
-IN_LAYERS = {
-    "self_attention.": "self_attn.",
-    "cross_attention.": "encoder_attn.",
-    "w_q.": "q_proj.",
-    "w_k.": "k_proj.",
-    "w_v.": "v_proj.",
-    "w_o.": "out_proj.",
-    "feed_forward.w_1.": "fc1.",
-    "feed_forward.w_2.": "fc2.",
-}
-# Their names for add_1.norm, add_2.norm, add_3.norm of a layer.
-NORMS = {
-    "encoder": ("self_attn_layer_norm", "final_layer_norm"),
-    "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
-}
+MODEL, DECODER, CONFIG = "model.npz", "decoder.yml", "config.yaml"
+# Rows of a table of positions: the longest sentence that Marian takes unless told otherwise.
+POSITIONS = 1000
+# Of CTranslate2's converter, which has other sinusoids and takes a table instead.
+CONVERTER_POSITIONS = "Wpos"
+# Added to the logit of padding, which no search may choose; float16 can hold it.
+NEVER = -1e4
 
 
-def their_name(name: str) -> str:
-    """Return what a parameter of ours is called in a MarianMTModel."""
-    if name in NAMES:
-        return NAMES[name]
-    stack, number, inner = name.split(".", 2)
-    for ours, theirs in IN_LAYERS.items():
-        inner = inner.replace(ours, theirs)
-    for i, theirs in enumerate(NORMS[stack], start=1):
-        inner = inner.replace(f"add_{i}.norm.", f"{theirs}.")
-    return f"model.{stack}.layers.{number}.{inner}"
+def write(file: ModelFile, folder: Path) -> None:
+    """Write a model into an empty folder, with its vocabulary and a README."""
+    _check(file)
+    rows = [_rows(vocabulary) for vocabulary in (file.codec.source, file.codec.target)]
+    model = file.build()
+    arrays = {name: weight.numpy() for name, weight in _weights(model, *rows).items()}
+    settings = _settings(file, model, rows)
+    text = yaml.safe_dump(settings).encode() + b"\0"
+    arrays[names.SETTINGS] = np.frombuffer(text, dtype=np.int8)
+    with atomic_write(folder / MODEL) as out:
+        np.savez(out, allow_pickle=False, **arrays)
+    decoder = _decoder(file)
+    write_bytes(folder / DECODER, yaml.safe_dump(decoder, sort_keys=False).encode())
+    for name, vocabulary in zip(decoder["vocabs"], _vocabularies(file.codec), strict=False):
+        write_bytes(folder / name, vocabulary.model_bytes)
+        listed = Path(name).with_suffix(".yml")
+        write_bytes(folder / listed, _listed(vocabulary).encode())
+    # What Marian has no name for; `aiayn import` takes it from here.
+    write_bytes(folder / CONFIG, to_yaml(file.config).encode())
+    file.codec.save(folder / VOCABULARY_FOLDER)
+    write_bytes(folder / "README.md", _readme(file).encode())
 
 
-def their_activation(activation: Activation) -> str:
-    """Return what an activation of ours is called in a MarianMTModel."""
-    match activation:
-        case "relu" | "swish":
-            return activation
-        case _:
-            assert_never(activation)
+def _check(file: ModelFile) -> None:
+    """Refuse what a Transformer of Marian cannot be."""
+    c, codec = file.config.model, file.codec
+    width = f"d_model / heads = {c.d_model / c.heads:g}"
+    sides = (codec.source, codec.target)
+    same = codec.source.model_bytes == codec.target.model_bytes
+    found = {
+        f"model.d_k is {c.d_k}, and {width}": c.d_k * c.heads != c.d_model,
+        f"model.d_v is {c.d_v}, and {width}": c.d_v * c.heads != c.d_model,
+        f"model.attention_window is {c.attention_window}, and 0": c.attention_window,
+        "the vocabulary is of whole words, and one of subwords": any(
+            side.kind == "word" for side in sides
+        ),
+        "the vocabulary is of BPE codes, and one of SentencePiece": any(
+            side.suffix != "model" for side in sides
+        ),
+        "the two sides share ids and not their SentencePiece model, and one": (
+            codec.shared and not same
+        ),
+        "the vocabulary has ids that SentencePiece does not know, and the same ids": any(
+            isinstance(side, TableVocabulary) and not side.is_of_model for side in sides
+        ),
+    }
+    if reasons := [f"{problem} is wanted" for problem, is_so in found.items() if is_so]:
+        raise UsageError(
+            f"Marian cannot have this model: {'; '.join(reasons)}",
+            fix="export to ctranslate2, which has more forms, or train with these settings",
+        )
 
 
-def sines_first(d_model: int) -> Tensor:
-    """Return our dimension for each of theirs; argsort inverts it."""
-    return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
-
-
-def reorder(name: str, weight: Tensor, order: Tensor) -> Tensor:
-    """Permute d_model in the parameter of that name (ours)."""
-    module = name.split(".")[-2]
-    if module in ("w_o", "w_2", "norm"):
-        return weight[order]
-    if name.endswith(".weight"):
-        return weight[:, order]
-    return weight
+def _rows(vocabulary: Vocabulary) -> Tensor:
+    """Return our id for each id of the SentencePiece model, as which Marian knows the piece."""
+    return torch.tensor(vocabulary.ids_of_model())
 
 
 @torch.no_grad()
-def scale_norms(model: Transformer, factor: float) -> None:
-    """Multiply epsilon by factor^2, and scale weights such that the output stays the same.
+def _weights(model: Transformer, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """Return the parameters under their names in Marian, with its ids."""
+    c = model.config
+    type_ = names.type_for(c)
+    state = dict(model.state_dict())
+    if c.output_bias is False:
+        state["output.bias"] = torch.zeros(model.output.out_features)
+    # It keeps padding from being chosen.
+    state["output.bias"] = state["output.bias"].clone()
+    state["output.bias"][PAD] = NEVER
+    rows = {"source_embedding": source, "target_embedding": target, "output": target}
+    for name in state:
+        if (part := name.split(".")[0]) in rows:
+            state[name] = state[name][rows[part]]
+    if not c.attention_bias:
+        projections = [name for name in state if "attention.w_" in name]
+        state |= {
+            f"{n.removesuffix('weight')}bias": torch.zeros(c.d_model) for n in projections
+        }
+    for side, positions in (
+        ("source", model.source_positions),
+        ("target", model.target_positions),
+    ):
+        # The last row stands for later positions, which our own model refuses.
+        row = torch.arange(POSITIONS).clamp(max=(positions.limit or POSITIONS) - 1)
+        state[f"{side}_positions.table"] = positions(0, int(row[-1]) + 1)[row]
+    if type_ == "transformer-new":
+        # Where positions are a table, Marian does not multiply embeddings by sqrt(d_model).
+        for embedding in (model.source_embedding, model.target_embedding):
+            side = "source" if embedding is model.source_embedding else "target"
+            state[f"{side}_embedding.weight"] = (
+                state[f"{side}_embedding.weight"] * embedding.scale
+            )
+    found = {
+        names.their_name(name, type_, c.activation): names.as_rows(name, weight, type_)
+        for name, weight in state.items()
+    }
+    return {name: weight.contiguous() for name, weight in _tie(found, model, type_).items()}
 
-    LayerNorm(f x; f^2 epsilon) = LayerNorm(x; epsilon): the input of each norm is scaled, by
-    scaling the norm before it and the sub-layer between. Only the first input of each stack
-    stays, as positions cannot be scaled. There the other epsilon has an effect, a negligible
-    one beside the variance of embeddings and sines, which is about 1.
-    """
-    for stack in (model.encoder, model.decoder):
-        scale = 1.0
-        for layer in stack:
-            for reads, writes, norm in _sublayers(layer):
-                for linear in reads:
-                    linear.weight /= scale
-                _multiply(writes, scale)
-                _multiply(norm, factor)
-                norm.eps *= factor**2
-                scale = factor
-    # The encoder's output, which every decoder layer reads, has been scaled too.
-    for layer in model.decoder:
-        assert isinstance(layer, DecoderLayer)
-        for reads_memory in (layer.cross_attention.w_k, layer.cross_attention.w_v):
-            reads_memory.weight /= factor
-    # The last norm feeds the output matrix, which stays as it is.
-    _multiply(norm, 1 / factor)
+
+def _tie(found: dict[str, Tensor], model: Transformer, type_: names.Type) -> dict[str, Tensor]:
+    """Store a matrix once that is used more than once; a scaled embedding is not the output."""
+    shared = model.source_embedding.weight is model.target_embedding.weight
+    tied = model.output.weight is model.target_embedding.weight
+    if tied and type_ == "transformer":
+        del found[names.OUTPUT]
+    if shared:
+        found[names.SHARED] = found.pop(names.SOURCE)
+        del found[names.TARGET]
+    if type_ == "transformer":
+        positions = [name for name in found if name.endswith("positionEmbedding->embeddings")]
+        tables = [found.pop(name) for name in positions]
+        found[CONVERTER_POSITIONS] = tables[0]
+    return found
 
 
-def _sublayers(layer: nn.Module) -> Iterator[tuple[list[nn.Linear], nn.Linear, nn.LayerNorm]]:
-    """Yield what reads the input of each sub-layer, what writes its output, and its norm."""
-    assert isinstance(layer, EncoderLayer | DecoderLayer)
-    own, inner, last = layer.self_attention, layer.feed_forward, layer.add_2
-    yield [own.w_q, own.w_k, own.w_v], own.w_o, layer.add_1.norm
-    if isinstance(layer, DecoderLayer):
-        yield [layer.cross_attention.w_q], layer.cross_attention.w_o, layer.add_2.norm
-        last = layer.add_3
-    yield [inner.w_1], inner.w_2, last.norm
+def _settings(file: ModelFile, model: Transformer, rows: list[Tensor]) -> dict[str, Any]:
+    """Return the settings under their names in Marian."""
+    c = file.config.model
+    type_ = names.type_for(c)
+    shared = model.source_embedding.weight is model.target_embedding.weight
+    # In the newer type the output is a matrix of its own.
+    tied = model.output.weight is model.target_embedding.weight and type_ == "transformer"
+    return {
+        **names.WANTED,
+        **names.UNUSED,
+        "type": type_,
+        "dim-emb": c.d_model,
+        "dim-vocabs": [len(side) for side in rows],
+        "enc-depth": c.layers,
+        "dec-depth": c.layers,
+        "transformer-heads": c.heads,
+        "transformer-dim-ffn": c.d_ff,
+        "transformer-ffn-activation": c.activation,
+        "transformer-train-position-embeddings": type_ == "transformer-new",
+        "tied-embeddings": tied and not shared,
+        "tied-embeddings-src": shared and not tied,
+        "tied-embeddings-all": shared and tied,
+        "output-omit-bias": False,
+    }
 
 
-def _multiply(module: nn.Module, factor: float) -> None:
-    for parameter in module.parameters():
-        parameter.mul_(factor)
+def _vocabularies(codec: Codec) -> list[Vocabulary]:
+    same = codec.source.model_bytes == codec.target.model_bytes
+    return [codec.source] if same else [codec.source, codec.target]
+
+
+def _decoder(file: ModelFile) -> dict[str, Any]:
+    """Return the options that marian-decoder reads from a file."""
+    files = ["vocab.spm"] * 2
+    if len(_vocabularies(file.codec)) == 2:
+        files = ["source.spm", "target.spm"]
+    return {
+        "relative-paths": True,
+        "models": [MODEL],
+        "vocabs": files,
+        "beam-size": file.config.decode.beam,
+        "normalize": file.config.decode.alpha,
+        "word-penalty": 0,
+        "max-length": POSITIONS,
+        "max-length-crop": True,
+        "mini-batch": 64 if names.type_for(file.config.model) == "transformer" else 1,
+        "maxi-batch": 100,
+        "maxi-batch-sort": "src",
+        "allow-unk": True,
+        "allow-special": True,
+    }
+
+
+def _listed(vocabulary: Vocabulary) -> str:
+    """Return the pieces with their ids, as Marian lists those of other vocabularies."""
+    pieces = vocabulary.pieces(_rows(vocabulary).tolist())
+    escaped = (piece.replace("\\", "\\\\").replace('"', '\\"') for piece in pieces)
+    return "".join(f'"{piece}": {i}\n' for i, piece in enumerate(escaped))
+
+
+# In version 1.12.42, on a CPU: what a beam sees of the source is that of another sentence.
+ONE_BY_ONE = """`mini-batch: 1` must stay: with a beam, Marian's
+transformer-new mixes up the sentences of a batch. """
+NOTES = f"""A sentence has at most {POSITIONS:,}
+tokens. SentencePiece knows no escapes: a text with the signs U+2581 or U+2585 loses them; aiayn
+keeps them. On the command line: `marian-decoder -c decoder.yml < text`. `aiayn import` reads
+this folder."""
+
+
+def _readme(file: ModelFile) -> str:
+    type_ = names.type_for(file.config.model)
+    return readme(
+        file.codec.settings,
+        toolkit="Marian",
+        form=f"a {type_}",
+        packages=["pymarian"],
+        imports=["from pymarian import Translator"],
+        load=["translator = Translator(config='decoder.yml', cpu_threads=1, quiet=True)"],
+        translate=["(text,) = translator.translate([text])"],
+        notes=NOTES if type_ == "transformer" else ONE_BY_ONE + NOTES,
+    )

@@ -39,11 +39,13 @@ def readme(
     `text` by its translation.
     """
     before, after = ["text = 'one sentence'"], ["print(text)"]
-    if settings.pretokenize == "moses":
+    if settings.pretokenize != "none":
+        hyphens = ", aggressive_dash_splits=True" if settings.pretokenize == "moses-a" else ""
         packages = [*packages, "sacremoses"]
         imports = [*imports, "from sacremoses import MosesDetokenizer, MosesTokenizer"]
         source, target = settings.source_language, settings.target_language
-        before.append(f"text = MosesTokenizer('{source}').tokenize(text, return_str=True)")
+        how = f"return_str=True{hyphens}"
+        before.append(f"text = MosesTokenizer('{source}').tokenize(text, {how})")
         after.insert(0, f"text = MosesDetokenizer('{target}').detokenize(text.split(' '))")
     if settings.lowercase:
         before.append("text = text.lower()")

@@ -25,7 +25,10 @@ class ExportedModel(Protocol):
         """Return the greedy translations of lines, each of as many tokens as its limit."""
 
     def log_p(self, lines: list[str], targets: list[list[int]]) -> list[list[float]]:
-        """Return the log-probability of each token of given translations, and of their EOS."""
+        """Return the log-probability of each token of given translations, and of their EOS.
+
+        That of EOS may be left out, where the toolkit does not tell it.
+        """
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ def verify(file: ModelFile, ours: list[Greedy], exported: ExportedModel) -> Veri
     largest = []
     for line, target, found in zip(lines, targets, exported.log_p(lines, targets), strict=True):
         wanted_T = _log_p(model, file.codec.encode_source(line), [*target, EOS])
+        wanted_T = wanted_T[: max(len(target), len(found))]
         # Token by token: sums over a sentence could hide differences that cancel.
         largest.append((wanted_T - torch.tensor(found)).abs().max())
     # torch's max returns NaN if there is one; Python's need not.

@@ -117,7 +117,7 @@ def words_of(vocabulary: Vocabulary, ids: list[int]) -> list[int]:
     """Return the number of the word that each subword belongs to."""
     words, inside = -1, False
     numbers = []
-    for piece in vocabulary.pieces(ids):
+    for piece in vocabulary.marked_pieces(ids):
         inside = inside and not piece.startswith(SPACE) and vocabulary.kind != "word"
         if not inside and piece.strip(SPACE):
             words, inside = words + 1, True

@@ -106,7 +106,8 @@ def compute_attention(
     )
     ids = [pad([side]).to(model.output.weight.device) for side in (source, target)]
     kept = iter(attention_weights(model, cast(list[MultiHeadAttention], [*chain(*uses)]), *ids))
-    read, written = codec.source.pieces(source), codec.target.pieces(target)
+    read = codec.source.marked_pieces(source)
+    written = codec.target.marked_pieces(target)
     # The decoder's input is its output one position later.
     sides = ((read, read), (written, [START, *written[:-1]]), (written, read))
     maps = {}

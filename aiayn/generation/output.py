@@ -31,6 +31,7 @@ class OutputFormat:
     text: the translation; then, tab-separated, the score and the alignment where asked for.
     tsv: line, rank, score, translation, and the alignment where asked for.
     jsonl: one object a line of input.
+    moses: the n-best list of Moses, whose lines count from 0.
     """
 
     name: FormatName = "text"
@@ -57,6 +58,11 @@ class OutputFormat:
                     _row([str(number), str(rank), score, output.text], output)
                     for rank, (output, score) in ranked
                 ]
+            case "moses":
+                return [
+                    _moses_row(number - 1, output, score)
+                    for output, score in zip(outputs, scores, strict=True)
+                ]
             case "jsonl":
                 records = [_record(output) for output in outputs]
                 line = {"line": number, **records[0], "pieces": translation.pieces}
@@ -73,6 +79,15 @@ def _row(cells: list[str], output: Output) -> str:
     if len(cells) == 1:
         return output.text  # a tab in the text is no separator here
     return "\t".join(cell.replace("\t", " ") for cell in cells)
+
+
+def _moses_row(number: int, output: Output, score: str) -> str:
+    """Return what Moses writes: line, translation, features, score; and its alignment."""
+    text = output.text.replace(" ||| ", " | | | ")
+    cells = [str(number), text, f"LogP= {score}", score]
+    if output.alignment is not None:
+        cells.append(" ".join(f"{source}-{target}" for source, target in output.alignment))
+    return " ||| ".join(cells)
 
 
 def _record(output: Output) -> dict[str, Any]:

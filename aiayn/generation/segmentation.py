@@ -23,9 +23,9 @@ class Segment(NamedTuple):
 
 def segment(ids: list[int], longest: int, vocabulary: Vocabulary) -> list[list[int]]:
     """Cut the ids of a line; each segment begins with the language tag that the line has."""
-    segments = cut(ids, longest, vocabulary.pieces)
+    segments = cut(ids, longest, vocabulary.marked_pieces)
     if len(segments) > 1 and has_language_tag(ids, vocabulary):
-        rest = cut(ids[1:], longest - 1, vocabulary.pieces)
+        rest = cut(ids[1:], longest - 1, vocabulary.marked_pieces)
         return [[ids[0], *each] for each in rest]
     return segments
 
