@@ -127,8 +127,10 @@ def check_lengths(limit: int | None, corpora: dict[str, Corpus | None]) -> None:
 def probe_memory(state: TrainState, corpus: Corpus, dtype: torch.dtype) -> None:
     """Run the longest micro-batch once, so that a lack of memory shows now, not in hours."""
     longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
-    rows = max(1, state.config.batch.micro_tokens // int(longer.max()))
-    longest = np.argpartition(longer, -min(rows, len(longer)))[-rows:]
+    rows = min(len(longer), max(1, state.config.batch.micro_tokens // int(longer.max())))
+    # Numbers of all pairs would take 8 bytes each; those that are long enough are few.
+    long = np.flatnonzero(longer >= np.partition(longer, -rows)[-rows])
+    longest = long[np.argsort(longer[long])[-rows:]]
     device = state.gradients.device
     batch = collate([corpus.pair(int(i)) for i in longest]).to(device)
     # Adam allocates its two moments at the first step: this takes their place.
