@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -82,6 +82,21 @@ class ProcessGroup:
         values = [value]
         dist.broadcast_object_list(values, src=0, group=self.cpu_group)
         return values[0]
+
+    def broadcast_tensor(self, tensor: Tensor) -> None:
+        """Replace a tensor by that of the first process, in place."""
+        if self.world_size > 1:
+            dist.broadcast(tensor, src=0, group=self.cpu_group if tensor.is_cpu else None)
+
+    def from_first_rank(self, action: Callable[[], Item]) -> Item:
+        """Return what an action returns on the first process, where alone it runs."""
+        found: list[Item | None] = [None]
+
+        def run() -> None:
+            found[0] = action()
+
+        self.on_first_rank(run)
+        return cast(Item, self.broadcast(found[0]))
 
     def on_first_rank(self, action: Callable[[], object]) -> None:
         """Run an action on the first process while the others wait; if it fails, all exit."""

@@ -112,7 +112,6 @@ def train(options: TrainOptions) -> None:
         choose_device(options.device, local_rank=options.nproc - 1)
         raise typer.Exit(launch(options.nproc, sys.argv[1:]))
     from aiayn.data.folder import DataFolder
-    from aiayn.run_folder import open_model
     from aiayn.training import loop
 
     # A run of days must not die because the terminal that showed its progress is gone.
@@ -126,7 +125,7 @@ def train(options: TrainOptions) -> None:
         config,
         device=options.device,
         seconds=seconds,
-        init_from=open_model(options.init_from) if options.init_from else None,
+        init_from=options.init_from,
         metrics_writer=tensorboard(options.output) if config.train.tensorboard else None,
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from aiayn.checkpoint import ModelFile, save_model
+from aiayn.checkpoint import save_model
 from aiayn.config import Config, parse_interval
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
@@ -24,10 +24,10 @@ from aiayn.training.loader import Update, prefetched, updates_from
 from aiayn.training.log import MetricsWriter, TrainingLog, TrainingMetrics
 from aiayn.training.loss import validation_loss
 from aiayn.training.start import (
-    check_init_from,
     check_lengths,
     idle_processes,
     probe_memory,
+    require_same_inputs,
     resolve_precision,
     start_or_resume,
 )
@@ -64,7 +64,7 @@ def train(
     *,
     device: str = "auto",
     seconds: float | None = None,
-    init_from: ModelFile | None = None,
+    init_from: Path | None = None,
     score: ScoreModel | None = None,
     metrics_writer: MetricsWriter | None = None,
 ) -> None:
@@ -73,12 +73,11 @@ def train(
     After `seconds` it stops, with everything saved. Validation computes the BLEU or F1 of its
     text, unless another `score` is given.
     """
-    if init_from is not None:
-        check_init_from(init_from, data, config)
     run = RunFolder(run_path)
     with ExitStack() as stack:
         group = stack.enter_context(join_process_group(device))
         stop = stack.enter_context(request_on_signals(seconds))
+        require_same_inputs(config, data, group)
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
         named, config = config.train.precision, resolve_precision(config, run, group)
         group.on_first_rank(lambda: run.create_or_check(config, data))
@@ -96,8 +95,8 @@ def train(
             score = validation_score(data, config.decode)
         corpus = data.corpus("train")
         t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
-        averaged = config.train.average == 1 or has_current_average(run_path)
-        if has_ended(t) and averaged:
+        averaged = group.from_first_rank(lambda: has_current_average(run_path))
+        if has_ended(t) and (averaged or config.train.average == 1):
             log.say(f"up to date: {state.progress.step:,} updates are done")
             return
         if state.progress.step:
