@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from aiayn.device import choose_device, prepare_device
+from aiayn.device import choose_device, identity, prepare_device
 from aiayn.errors import AiaynError, ProcessLost, UsageError
 
 SECONDS_BETWEEN_REPLIES = 0.01
@@ -134,7 +134,9 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
     )
     try:
         cpu_group = dist.new_group(backend="gloo")
-        yield ProcessGroup(rank, world_size, device, cpu_group)
+        group = ProcessGroup(rank, world_size, device, cpu_group)
+        require_own_devices(group)
+        yield group
     except RuntimeError as problem:
         lost = any(words in str(problem) for words in CONNECTION_LOST)
         if not lost and not isinstance(problem, dist.DistBackendError | dist.DistNetworkError):
@@ -145,6 +147,17 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
         ) from None
     # Only after success: a collective that another process will never join would be waited for.
     dist.destroy_process_group()
+
+
+def require_own_devices(group: ProcessGroup) -> None:
+    """Refuse processes that have the same GPU, with which NCCL cannot work."""
+    found = group.gather([identity(group.device)], group.world_size)
+    sharing = [rank for rank, other in enumerate(found) if other == found[group.rank] != ""]
+    if len(sharing) > 1:
+        raise UsageError(
+            f"processes {', '.join(map(str, sharing))} have the same GPU",
+            fix="start as many processes on a machine as it has GPUs, or pass --device cpu",
+        )
 
 
 def agree_on_prefix(store: Store, rank: int, world_size: int) -> str:

@@ -71,6 +71,25 @@ def srun_pair(*lines: tuple[object, ...]) -> list[subprocess.Popen[str]]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [
+        ({"SLURM_STEP_NUM_TASKS": "2", "MASTER_ADDR": "here"}, "1"),
+        ({"SLURM_STEP_NUM_TASKS": "2", "MASTER_ADDR": "here", "RANK": "5"}, "5"),
+        ({"SLURM_STEP_NUM_TASKS": "2"}, None),
+        ({"MASTER_ADDR": "here"}, None),
+    ],
+    ids=["srun", "torchrun within srun", "srun of tasks of their own", "a batch script"],
+)
+def test_only_tasks_that_know_where_to_meet_take_their_rank_from_srun(
+    aiayn, monkeypatch, variables, rank
+):
+    tasks = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}
+    monkeypatch.setattr(os, "environ", {"PATH": "", **tasks, **variables})
+    assert aiayn("--version")[0] == 0
+    assert os.environ.get("RANK") == rank
+
+
 # Rank 1 starts with one weight that is not that of rank 0.
 OTHER_WEIGHTS = """
 import os

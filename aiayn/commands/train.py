@@ -104,12 +104,12 @@ def train(options: TrainOptions) -> None:
     # The processes that --nproc starts run this same command line, with a rank.
     if options.nproc > 1 and "RANK" not in os.environ:
         from aiayn.data.folder import DataFolder
-        from aiayn.device import choose_device
+        from aiayn.device import require_devices
         from aiayn.training.launch import launch
 
         # What is wrong with either is reported once here, rather than by every process.
         DataFolder.open(options.data)
-        choose_device(options.device, local_rank=options.nproc - 1)
+        require_devices(options.device, options.nproc)
         raise typer.Exit(launch(options.nproc, sys.argv[1:]))
     from aiayn.data.folder import DataFolder
     from aiayn.training import loop
