@@ -5,6 +5,7 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,6 +34,7 @@ from aiayn.training.start import (
 )
 from aiayn.training.state import TrainState
 from aiayn.training.update import current_rate, run_update
+from aiayn.training.writer import CheckpointWriter
 from aiayn.validation import ScoreModel, Validation, validation_score
 
 
@@ -50,6 +52,7 @@ class Training:
     run: RunFolder
     log: TrainingLog
     stop: StopRequest
+    writer: CheckpointWriter = field(default_factory=CheckpointWriter)
     pending: list[tuple[Update, Tensor]] = field(default_factory=list)
     """Updates whose losses are still on the device."""
     reported_memory: bool = False
@@ -95,6 +98,7 @@ def train(
             score = validation_score(data, config.decode)
         corpus = data.corpus("train")
         t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
+        stack.callback(t.writer.wait)
         averaged = group.from_first_rank(lambda: has_current_average(run_path))
         if has_ended(t) and (averaged or config.train.average == 1):
             log.say(f"up to date: {state.progress.step:,} updates are done")
@@ -138,6 +142,7 @@ def loop(t: Training) -> None:
         if due or reason != CONTINUE:
             save(t, keep=due)
         if reason != CONTINUE and not has_ended(t):
+            t.group.on_first_rank(t.writer.wait)
             raise stopped(reason, progress.step)
     updates.close()
 
@@ -239,6 +244,8 @@ def validate(t: Training) -> None:
     if t.valid is None:
         return
     log_metrics(t)
+    # Decoding forks, which is safest while no thread writes.
+    t.group.on_first_rank(t.writer.wait)
     progress = t.state.progress
     model = t.state.model
     model.eval()
@@ -254,8 +261,8 @@ def validate(t: Training) -> None:
         )
     best = progress.update_best(found.metrics)
     if best:
-        path = t.run.path / "best.pt"
-        t.group.on_first_rank(lambda: save_model(path, t.state.to_file(resumable=False)))
+        write = partial(save_model, t.run.path / "best.pt")
+        t.group.on_first_rank(lambda: t.writer.start(write, t.state.to_file(resumable=False)))
     t.log.validation(progress.step, found, best=best)
     t.logged_at = time.monotonic()
 
@@ -270,16 +277,16 @@ def checkpoint_due(t: Training) -> bool:
 
 
 def save(t: Training, *, keep: bool) -> None:
-    """Write last.pt, and a checkpoint to average if it is to be kept."""
+    """Start to write last.pt, and a checkpoint to average if it is to be kept."""
     log_metrics(t)
-    if keep:
-        t.group.on_first_rank(lambda: t.run.save_step(t.state.to_file(resumable=False)))
-    t.group.on_first_rank(lambda: t.run.save_last(t.state.to_file(resumable=True)))
+    write = partial(t.run.save, keep=keep)
+    t.group.on_first_rank(lambda: t.writer.start(write, t.state.to_file(resumable=True)))
     t.saved_at = time.monotonic()
 
 
 def finish(t: Training) -> None:
-    """Average the newest checkpoints."""
+    """Wait for the last checkpoint, and average the newest ones."""
+    t.group.on_first_rank(t.writer.wait)
     progress = t.state.progress
     why = f", no improvement in {progress.stale} validations" if out_of_patience(t) else ""
     t.log.say(f"done: {progress.step:,} updates, {progress.target_tokens:,} target tokens{why}")
