@@ -8,7 +8,7 @@ never runs code. `last.pt` is a model file with the optimizer's state on top.
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
 
 from aiayn.config import Config
 from aiayn.config_file import from_settings
@@ -73,6 +74,20 @@ class ModelFile:
                     f"{name} is {list(self.weights[name].shape)}, and its settings ask for"
                     f" {list(weight.shape)}"
                 )
+
+    def copy_to_host(self) -> "ModelFile":
+        """Return a copy in host memory, which further training does not change."""
+        copies: dict[tuple[int, torch.Size], Tensor] = {}
+
+        def copy(tensor: Tensor) -> Tensor:
+            # Tied weights stay one tensor, of which a file holds one copy.
+            key = tensor.data_ptr(), tensor.shape
+            if key not in copies:
+                copies[key] = tensor.to("cpu", copy=True)
+            return copies[key]
+
+        weights, training = tree_map_only(Tensor, copy, (self.weights, self.training))
+        return replace(self, weights=weights, training=training)
 
     def build(self) -> Transformer:
         """Return the network with these weights, ready for inference."""

@@ -156,9 +156,23 @@ ENVIRONMENT = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
 }
 
+# What torchrun calls the variables that srun sets.
+SLURM = {"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_NTASKS", "LOCAL_RANK": "SLURM_LOCALID"}
+
+
+def _join_srun() -> None:
+    """Let the tasks of one srun work together, if MASTER_ADDR says where they meet."""
+    found = os.environ
+    # A batch script itself has a rank and a number of tasks, too, but is no step of its own.
+    tasks = int(found.get("SLURM_STEP_NUM_TASKS", "1"))
+    if "RANK" not in found and "MASTER_ADDR" in found and tasks > 1:
+        found.update({name: found[slurm] for name, slurm in SLURM.items()})
+        found.setdefault("MASTER_PORT", "29500")
+
 
 def _prepare() -> None:
     """Set up the environment and the streams before anything is loaded or written."""
+    _join_srun()
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     for stream in (sys.stdout, sys.stderr):

@@ -27,26 +27,46 @@ MALLOC_KEEP = ((-1, 1 << 30), (-2, 1 << 26), (-3, 1 << 30))
 
 def choose_device(name: str, *, local_rank: int = 0) -> torch.device:
     """Return the device of that name; auto: CUDA, else MPS, else the CPU."""
+    name = _find(name)
+    if name == "cuda" and torch.cuda.device_count() == 1:
+        # Perhaps the only one that a scheduler shows to this process, and not the first one.
+        return torch.device(name, 0)
+    require_devices(name, local_rank + 1)
+    return torch.device(name, local_rank) if name == "cuda" else torch.device(name)
+
+
+def require_devices(name: str, processes: int) -> None:
+    """Refuse more processes than there are devices of that name on this machine."""
+    name = _find(name)
+    most = {"cuda": torch.cuda.device_count(), "mps": 1}.get(name, math.inf)
+    if processes > most:
+        raise UsageError(
+            f"process {processes} of this machine has no {name} device: there are {most}",
+            fix=f"start at most {most}, or pass --device cpu",
+        )
+
+
+def identity(device: torch.device) -> str:
+    """Return what tells a GPU from all others; empty: processes may share the device."""
+    return str(torch.cuda.get_device_properties(device).uuid) if device.type == "cuda" else ""
+
+
+def _find(name: str) -> str:
+    """Return the name of a device that is here."""
     found = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
         "cpu": True,
     }
     if name == "auto":
-        name = next(device for device, there in found.items() if there)
+        return next(device for device, there in found.items() if there)
     if name not in found:
         raise UsageError(
             f"there is no device {name!r}", fix="choose one of auto, cpu, cuda and mps"
         )
     if not found[name]:
         raise UsageError(f"torch finds no {name} device here", fix="pass --device auto or cpu")
-    most = {"cuda": torch.cuda.device_count(), "mps": 1}.get(name, math.inf)
-    if local_rank >= most:
-        raise UsageError(
-            f"process {local_rank + 1} of this machine has no {name} device: there are {most}",
-            fix=f"start at most {most}, or pass --device cpu",
-        )
-    return torch.device(name, local_rank) if name == "cuda" else torch.device(name)
+    return name
 
 
 def prepare_device(device: torch.device) -> None:

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from aiayn.device import choose_device, prepare_device
+from aiayn.device import choose_device, identity, prepare_device
 from aiayn.errors import AiaynError, ProcessLost, UsageError
 
 SECONDS_BETWEEN_REPLIES = 0.01
@@ -95,6 +95,21 @@ class ProcessGroup:
         dist.broadcast_object_list(values, src=0, group=self.cpu_group)
         return values[0]
 
+    def broadcast_tensor(self, tensor: Tensor) -> None:
+        """Replace a tensor by that of the first process, in place."""
+        if self.world_size > 1:
+            dist.broadcast(tensor, src=0, group=self.cpu_group if tensor.is_cpu else None)
+
+    def from_first_rank(self, action: Callable[[], Item]) -> Item:
+        """Return what an action returns on the first process, where alone it runs."""
+        found: list[Item | None] = [None]
+
+        def run() -> None:
+            found[0] = action()
+
+        self.on_first_rank(run)
+        return cast(Item, self.broadcast(found[0]))
+
     def on_first_rank(self, action: Callable[[], object]) -> None:
         """Run an action on the first process while the others wait; if it fails, all exit."""
         problem: AiaynError | OSError | None = None
@@ -131,7 +146,9 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
     )
     try:
         cpu_group = dist.new_group(backend="gloo")
-        yield ProcessGroup(rank, world_size, device, cpu_group)
+        group = ProcessGroup(rank, world_size, device, cpu_group)
+        require_own_devices(group)
+        yield group
     except RuntimeError as problem:
         lost = any(words in str(problem) for words in CONNECTION_LOST)
         if not lost and not isinstance(problem, dist.DistBackendError | dist.DistNetworkError):
@@ -142,6 +159,17 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
         ) from None
     # Only after success: a collective that another process will never join would be waited for.
     dist.destroy_process_group()
+
+
+def require_own_devices(group: ProcessGroup) -> None:
+    """Refuse processes that have the same GPU, with which NCCL cannot work."""
+    found = group.gather([identity(group.device)], group.world_size)
+    sharing = [rank for rank, other in enumerate(found) if other == found[group.rank] != ""]
+    if len(sharing) > 1:
+        raise UsageError(
+            f"processes {', '.join(map(str, sharing))} have the same GPU",
+            fix="start as many processes on a machine as it has GPUs, or pass --device cpu",
+        )
 
 
 def agree_on_prefix(store: Store, rank: int, world_size: int) -> str:

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +200,12 @@ class RunFolder:
             lines = self.metrics.read_bytes().split(b"\n")
             kept = [line for line in lines if (row := _parse(line)) and row["step"] <= step]
             write_bytes(self.metrics, b"".join(line + b"\n" for line in kept))
+
+    def save(self, model: ModelFile, *, keep: bool) -> None:
+        """Write last.pt, after a checkpoint to average if it is to be kept."""
+        if keep:
+            self.save_step(replace(model, training={}))
+        self.save_last(model)
 
     def save_last(self, model: ModelFile) -> None:
         """Write last.pt; the one before it becomes previous.pt."""

@@ -1,5 +1,7 @@
 """What depends on the hardware: device, precision, memory that runs out, random numbers."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -12,6 +14,7 @@ from aiayn.device import (
     peak_memory,
     seed_dropout,
 )
+from aiayn.distributed import require_own_devices
 from aiayn.errors import UsageError
 
 CPU = torch.device("cpu")
@@ -34,12 +37,56 @@ def test_a_device_that_is_not_here_is_refused():
         choose_device("cuda")
 
 
-def test_more_processes_than_gpus_are_refused_with_their_number(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert choose_device("cuda", local_rank=0) == torch.device("cuda", 0)
-    with pytest.raises(UsageError, match="process 2 of this machine has no cuda device"):
-        choose_device("auto", local_rank=1)
+@pytest.fixture
+def gpus(monkeypatch):
+    """Return a function that lets torch see so many GPUs."""
+
+    def see(count: int) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+
+    return see
+
+
+def test_each_process_of_a_machine_has_the_gpu_of_its_number(gpus):
+    gpus(4)
+    assert choose_device("auto", local_rank=3) == torch.device("cuda", 3)
+    with pytest.raises(UsageError, match="process 5 of this machine has no cuda device"):
+        choose_device("auto", local_rank=4)
+
+
+def test_a_process_that_sees_one_gpu_has_it_whatever_its_number(gpus):
+    gpus(1)  # as `srun --gpus-per-task=1` shows them
+    assert choose_device("cuda", local_rank=5) == torch.device("cuda", 0)
+
+
+def test_more_processes_than_gpus_are_refused_with_their_number(gpus, data, tmp_path, aiayn):
+    gpus(1)
+    code, _, err = aiayn("train", data.path, "-o", tmp_path / "run", "--nproc", 2)
+    assert code == 2
+    assert "process 2 of this machine has no cuda device: there are 1" in err
+    assert "fix: start at most 1, or pass --device cpu" in err
+
+
+class Group:
+    """Two processes, of which this is the second."""
+
+    rank, world_size, device = 1, 2, torch.device("cuda", 0)
+
+    def __init__(self, first: str) -> None:
+        self.first = first
+
+    def gather(self, items, total):
+        return [self.first, *items]
+
+
+def test_processes_that_would_share_a_gpu_are_refused(monkeypatch):
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="GPU-b")
+    )
+    require_own_devices(Group("GPU-a"))
+    with pytest.raises(UsageError, match="processes 0, 1 have the same GPU"):
+        require_own_devices(Group("GPU-b"))
 
 
 @pytest.mark.parametrize(("there", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])

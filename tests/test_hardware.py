@@ -21,7 +21,7 @@ from aiayn.config import DecodeConfig
 from aiayn.data.batch import batch_of, collate
 from aiayn.device import float32_products
 from aiayn.distributed import ProcessGroup
-from aiayn.errors import ProcessLost, UsageError
+from aiayn.errors import ProcessLost
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.kernels import layout
 from aiayn.presets import preset
@@ -29,7 +29,6 @@ from aiayn.training import gradients
 from aiayn.training import update as update_module
 from aiayn.training.loader import Update, updates_from
 from aiayn.training.loss import batch_loss
-from aiayn.training.start import require_same_start
 from aiayn.training.state import fresh_state
 from aiayn.training.update import run_update
 
@@ -158,20 +157,6 @@ def test_a_group_that_did_its_work_is_destroyed(fake_group):
     with distributed.join_process_group("cpu"):
         pass
     assert fake_group[-1] == "destroy_process_group"
-
-
-@pytest.mark.parametrize("what", ["data", "settings", "weights"])
-def test_processes_that_start_differently_are_refused_by_name(tmp_path, what):
-    class Group:
-        rank, world_size = 1, 2
-
-        def gather(self, items, total):
-            return [{**items[0], what: "another"}, items[0]]
-
-    data = make_data(tmp_path)
-    state = fresh_state(tiny_config(), data.codec, CPU, torch.float32)
-    with pytest.raises(UsageError, match=f"process 1 and process 0 differ in their {what}"):
-        require_same_start(state, data, Group())
 
 
 def collectives(rank: int, world: int, data, config, monkeypatch) -> list[tuple]:

@@ -169,7 +169,21 @@ def test_the_plan_is_the_same_however_many_pairs_are_looked_at_together(block, m
     lengths = random.integers(1, 30, (2, 400), dtype=np.int32)
     wanted = plan(*lengths, tokens=60)
     monkeypatch.setattr(plan_module, "BLOCK", block)
-    assert plan(*lengths, tokens=60).bounds.tolist() == wanted.bounds.tolist()
+    found = plan(*lengths, tokens=60)
+    assert found.order.tolist() == wanted.order.tolist()
+    assert found.bounds.tolist() == wanted.bounds.tolist()
+    assert found.sequence.tolist() == wanted.sequence.tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int32])
+def test_pairs_are_sorted_by_length_times_jitter_and_equal_keys_keep_their_order(dtype):
+    lengths = np.random.default_rng(2).integers(1, 300, (2, 100_000)).astype(dtype)
+    draw = np.random.default_rng((3, 4)).random(100_000, dtype=np.float32)
+    key = lengths.max(axis=0).astype(np.float32) * (1 + 0.1 * (2 * draw - 1)) + draw
+    found = plan(*lengths, seed=3, epoch=4)
+    assert len(np.unique(key)) < len(key)
+    assert found.order.tolist() == np.argsort(key, kind="stable").tolist()
+    assert found.order.dtype == np.int32
 
 
 def test_batches_by_length_hold_each_sequence_once_and_the_longest_first():

@@ -27,6 +27,7 @@ from toy import TINY, as_in_a_terminal
 from aiayn.checkpoint import load_model
 from aiayn.cli import main
 from aiayn.distributed import agree_on_prefix
+from aiayn.run_folder import RunFolder
 
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
 SETTINGS = (
@@ -60,6 +61,8 @@ class Environment:
     """Bytes that a file may have."""
     backend: str = "inductor"
     """What torch.compile makes of a graph."""
+    killed_before: str | None = None
+    """The file that this process dies before renaming to its name."""
 
 
 def command(line: list[str], talk: Path, found: Environment) -> None:
@@ -69,8 +72,19 @@ def command(line: list[str], talk: Path, found: Environment) -> None:
     if found.largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (found.largest_file, found.largest_file))
     nn.Module.compile = partialmethod(nn.Module.compile, backend=found.backend)
+    Path.replace = partialmethod(replace_unless, killed_before=found.killed_before)
     sys.argv = ["aiayn", *line]
     main()
+
+
+rename = Path.replace
+
+
+def replace_unless(source: Path, target: Path, killed_before: str | None) -> Path:
+    """Rename a file, or be killed just before it."""
+    if target.name == killed_before:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(source, target)
 
 
 def start(data, run: Path, *settings: str, **found) -> BaseProcess:
@@ -299,6 +313,29 @@ def test_a_run_killed_ten_times_at_random_moments_is_the_same_run(data, tmp_path
         assert train(data, run, *settings)[0] == 0
     assert_same_run(killed, whole)
     assert steps_logged(killed) == list(range(1, 101))
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("step-00000012.pt", 9),
+        ("next.pt", 0),
+        ("previous.pt", 3),
+        ("last.pt", 0),
+        ("best.pt", 9),
+        ("average.pt", 20),
+    ],
+)
+def test_a_run_killed_while_a_checkpoint_is_written_resumes_from_the_one_before(
+    data, undisturbed, tmp_path, name, kept
+):
+    run = tmp_path / "run"
+    process = start(data, run, killed_before=name)
+    assert exit_code_of(process) == -signal.SIGKILL
+    found = RunFolder(run).latest()
+    assert (found.step if found else 0) == kept
+    assert train(data, run)[0] == 0
+    assert_same_run(run, undisturbed)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])

@@ -32,7 +32,15 @@ def test_lengths_count_the_end_marks(tmp_path):
     corpus = Corpus(tmp_path, [write(tmp_path, "a", PAIRS)], SMALL)
     assert corpus.source_lengths.tolist() == [3, 2, 2]
     assert corpus.target_lengths.tolist() == [2, 4, 2]
-    assert corpus.source_lengths.dtype == corpus.target_lengths.dtype == np.int32
+
+
+def test_lengths_take_two_bytes_unless_a_sentence_needs_four(tmp_path):
+    wide = [([5] * 70_000, [1])]
+    shards = [write(tmp_path, "a", PAIRS), write(tmp_path, "b", wide)]
+    assert Corpus(tmp_path, shards[:1], SMALL).source_lengths.dtype == np.uint16
+    corpus = Corpus(tmp_path, shards, SMALL)
+    assert corpus.source_lengths.tolist() == [3, 2, 2, 70_000]
+    assert corpus.target_lengths.tolist() == [2, 4, 2, 1]
 
 
 def test_the_files_are_as_described(tmp_path):

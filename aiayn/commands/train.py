@@ -105,15 +105,14 @@ def train(options: TrainOptions) -> None:
     # The processes that --nproc starts run this same command line, with a rank.
     if options.nproc > 1 and "RANK" not in os.environ:
         from aiayn.data.folder import DataFolder
-        from aiayn.device import choose_device
+        from aiayn.device import require_devices
         from aiayn.training.launch import launch
 
         # What is wrong with either is reported once here, rather than by every process.
         DataFolder.open(options.data)
-        choose_device(options.device, local_rank=options.nproc - 1)
+        require_devices(options.device, options.nproc)
         raise typer.Exit(launch(options.nproc, sys.argv[1:]))
     from aiayn.data.folder import DataFolder
-    from aiayn.run_folder import open_model
     from aiayn.training import loop
 
     # A run of days must not die because the terminal that showed its progress is gone.
@@ -127,7 +126,7 @@ def train(options: TrainOptions) -> None:
         config,
         device=options.device,
         seconds=seconds,
-        init_from=open_model(options.init_from) if options.init_from else None,
+        init_from=options.init_from,
         metrics_writer=tensorboard(options.output) if config.train.tensorboard else None,
     )
 

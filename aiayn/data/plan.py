@@ -6,8 +6,10 @@ random order. Every process computes the same plan from the index of the data al
 is communicated, and progress is two numbers: epoch and update.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -15,10 +17,12 @@ from numpy.typing import NDArray
 
 from aiayn.config import BatchConfig
 
-Lengths = NDArray[np.int32]
-PairNumbers = NDArray[np.int64]
-# Pairs whose lengths are added up at a time.
-BLOCK = 2**20
+Lengths = NDArray[np.integer]
+PairNumbers = NDArray[np.integer]
+# Pairs that are looked at together: with tens of millions, larger temporaries would count.
+BLOCK = 2**18
+# Half the bits of a key: what numpy sorts in linear time.
+HALF = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +56,56 @@ def plan_epoch(
     """Group pairs of similar length into updates of at most `batch.tokens` on either side."""
     # Differs from the paper, which says "approximately": `tokens` is a limit, on either side.
     random = np.random.default_rng((seed, epoch))
-    key = np.maximum(source_lengths, target_lengths).astype(np.float32)
-    draw = random.random(len(key), dtype=np.float32)
-    # One draw serves twice: it stretches the length, and it shuffles pairs of equal length.
-    key *= 1 + batch.jitter * (2 * draw - 1)
-    key += draw
-    order = np.argsort(key, kind="stable")
+    order = _sort(partial(_keys, source_lengths, target_lengths, batch.jitter), random)
     bounds = _cut(order, (source_lengths, target_lengths), batch.tokens)
     return EpochPlan(order, bounds, random.permutation(len(bounds) - 1))
+
+
+def _keys(
+    source: Lengths, target: Lengths, jitter: float, random: np.random.Generator
+) -> Iterator[NDArray[np.uint32]]:
+    """Yield the keys that pairs are sorted by, block by block: their jittered lengths."""
+    for start in range(0, len(source), BLOCK):
+        block = slice(start, start + BLOCK)
+        key = np.maximum(source[block], target[block]).astype(np.float32)
+        draw = random.random(len(key), dtype=np.float32)
+        # One draw serves twice: it stretches the length, and it shuffles pairs of equal length.
+        key *= 1 + jitter * (2 * draw - 1)
+        key += draw
+        # As integers, the bits of numbers that are not negative have the order of the numbers.
+        yield key.view(np.uint32)
+
+
+def _sort(
+    keys: Callable[[np.random.Generator], Iterator[NDArray[np.uint32]]],
+    random: np.random.Generator,
+) -> PairNumbers:
+    """Return the numbers of all pairs by key, those with equal keys in their order.
+
+    Pairs go into buckets by the upper half of their keys, and each bucket is sorted by the
+    lower half: 6 bytes a pair, where sorting all keys at once takes 20 and 4 times as long.
+    """
+    counts = np.zeros(1 << HALF, dtype=np.int64)
+    for key in keys(deepcopy(random)):
+        counts += np.bincount(key >> HALF, minlength=len(counts))
+    ends = np.cumsum(counts)
+    free, total = ends - counts, int(ends[-1])
+    order: PairNumbers = np.empty(total, dtype=np.int32 if total < 2**31 else np.int64)
+    lower = np.empty(total, dtype=np.uint16)
+    start = 0
+    for key in keys(random):
+        bucket = (key >> HALF).astype(np.uint16)
+        by_bucket = np.argsort(bucket, kind="stable")
+        here = np.bincount(bucket, minlength=len(counts))
+        places = np.arange(len(key)) + (free - np.cumsum(here) + here)[bucket[by_bucket]]
+        order[places] = by_bucket + start
+        lower[places] = key[by_bucket] & ((1 << HALF) - 1)
+        free += here
+        start += len(key)
+    for stop, count in zip(ends[counts > 0], counts[counts > 0], strict=True):
+        inside = slice(stop - count, stop)
+        order[inside] = order[inside][np.argsort(lower[inside], kind="stable")]
+    return order
 
 
 def _cut(order: PairNumbers, sides: tuple[Lengths, Lengths], tokens: int) -> PairNumbers:

@@ -96,18 +96,18 @@ class Corpus:
             _map(folder / f"{s.name}.idx", OFFSET, 2 * s.pairs + 1) for s in shards
         ]
         self._starts = [0, *np.cumsum([shard.pairs for shard in shards]).tolist()]
-        self.source_lengths = self._lengths(0)
-        """Length of each source sentence with its EOS (int32)."""
-        self.target_lengths = self._lengths(1)
-        """Length of each target sentence with its EOS (int32)."""
+        self.source_lengths, self.target_lengths = self._lengths()
+        """Length of each sentence with its EOS; uint16, unless one is longer than that."""
 
-    def _lengths(self, side: int) -> NDArray[np.int32]:
-        lengths = np.empty(len(self), dtype=np.int32)
+    def _lengths(self) -> NDArray[np.integer]:
+        sides: NDArray[np.integer] = np.empty((2, len(self)), dtype=np.uint16)
         # Not strict: _starts has one more entry, the total number of pairs.
         for start, offsets in zip(self._starts, self._offsets, strict=False):
-            ends, begins = offsets[side + 1 :: 2], offsets[side:-1:2]
-            lengths[start : start + len(ends)] = ends - begins
-        return lengths
+            lengths = np.diff(offsets)
+            if lengths.max(initial=0) > np.iinfo(sides.dtype).max:
+                sides = sides.astype(np.int32)
+            sides[:, start : start + len(lengths) // 2] = lengths.reshape(-1, 2).T
+        return sides
 
     def __len__(self) -> int:
         return int(self._starts[-1])

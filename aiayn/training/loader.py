@@ -44,25 +44,32 @@ def updates_from(
     number: int,
 ) -> Iterator[Update]:
     """Yield updates endlessly, starting at a position in the plan."""
-    source, target = corpus.source_lengths, corpus.target_lengths
     while True:
-        plan = plan_epoch(source, target, batch, seed=seed, epoch=epoch)
-        for position in range(number, len(plan)):
-            pairs = plan.pairs(position)
-            last = position + 1 == len(plan)
-            pieces = micro_batches(pairs, source, target, limit=batch.micro_limit)
-            yield Update(
-                epoch=epoch,
-                number=position,
-                next_position=(epoch + 1, 0) if last else (epoch, position + 1),
-                source_tokens=int(source[pairs].sum()),
-                target_tokens=int(target[pairs].sum()),
-                micro=[
-                    (n, collate([corpus.pair(int(i)) for i in piece]).to(group.device))
-                    for n, piece in group.share(pieces)
-                ],
-            )
+        yield from _updates_of_epoch(corpus, batch, group, seed, epoch, number)
         epoch, number = epoch + 1, 0
+
+
+def _updates_of_epoch(
+    corpus: Corpus, batch: BatchConfig, group: ProcessGroup, seed: int, epoch: int, number: int
+) -> Iterator[Update]:
+    """Yield the updates of one epoch; its plan is gone before the next one is made."""
+    source, target = corpus.source_lengths, corpus.target_lengths
+    plan = plan_epoch(source, target, batch, seed=seed, epoch=epoch)
+    for position in range(number, len(plan)):
+        pairs = plan.pairs(position)
+        last = position + 1 == len(plan)
+        pieces = micro_batches(pairs, source, target, limit=batch.micro_limit)
+        yield Update(
+            epoch=epoch,
+            number=position,
+            next_position=(epoch + 1, 0) if last else (epoch, position + 1),
+            source_tokens=int(source[pairs].sum()),
+            target_tokens=int(target[pairs].sum()),
+            micro=[
+                (n, collate([corpus.pair(int(i)) for i in piece]).to(group.device))
+                for n, piece in group.share(pieces)
+            ],
+        )
 
 
 def prefetched(items: Iterator[Item]) -> Generator[Item, None, None]:

@@ -4,12 +4,13 @@ import math
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from aiayn.checkpoint import ModelFile, save_model
+from aiayn.checkpoint import save_model
 from aiayn.config import Config, parse_interval
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
@@ -23,16 +24,17 @@ from aiayn.training.loader import Update, prefetched, updates_from
 from aiayn.training.log import MetricsWriter, TrainingLog, TrainingMetrics
 from aiayn.training.loss import validation_loss
 from aiayn.training.start import (
-    check_init_from,
     check_lengths,
     choose_micro_tokens,
     idle_processes,
     probe_memory,
+    require_same_inputs,
     resolve_settings,
     start_or_resume,
 )
 from aiayn.training.state import TrainState
 from aiayn.training.update import current_rate, run_update
+from aiayn.training.writer import CheckpointWriter
 from aiayn.validation import ScoreModel, Validation, validation_score
 
 
@@ -50,6 +52,7 @@ class Training:
     run: RunFolder
     log: TrainingLog
     stop: StopRequest
+    writer: CheckpointWriter = field(default_factory=CheckpointWriter)
     pending: list[tuple[Update, Tensor]] = field(default_factory=list)
     """Updates whose losses are still on the device."""
     reported_memory: bool = False
@@ -74,7 +77,7 @@ def train(
     *,
     device: str = "auto",
     seconds: float | None = None,
-    init_from: ModelFile | None = None,
+    init_from: Path | None = None,
     score: ScoreModel | None = None,
     metrics_writer: MetricsWriter | None = None,
 ) -> None:
@@ -83,12 +86,11 @@ def train(
     After `seconds` it stops, with everything saved. Validation computes the BLEU or F1 of its
     text, unless another `score` is given.
     """
-    if init_from is not None:
-        check_init_from(init_from, data, config)
     run = RunFolder(run_path)
     with ExitStack() as stack:
         group = stack.enter_context(join_process_group(device))
         stop = stack.enter_context(request_on_signals(seconds))
+        require_same_inputs(config, data, group)
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
         named, config = config.train.precision, resolve_settings(config, run, group)
         group.on_first_rank(lambda: run.create_or_check(config, data))
@@ -106,8 +108,9 @@ def train(
             score = validation_score(data, config.decode)
         corpus = data.corpus("train")
         t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
-        averaged = config.train.average == 1 or has_current_average(run_path)
-        if has_ended(t) and averaged:
+        stack.callback(t.writer.wait)
+        averaged = group.from_first_rank(lambda: has_current_average(run_path))
+        if has_ended(t) and (averaged or config.train.average == 1):
             log.say(f"up to date: {counted(state.progress.step, 'updates')} done")
             return
         if state.progress.step:
@@ -152,6 +155,7 @@ def loop(t: Training) -> None:
         if due or reason != CONTINUE:
             save(t, keep=due)
         if reason != CONTINUE and not has_ended(t):
+            t.group.on_first_rank(t.writer.wait)
             raise stopped(reason, progress.step)
     updates.close()
 
@@ -249,6 +253,8 @@ def validate(t: Training) -> None:
     if t.valid is None:
         return
     log_metrics(t)
+    # Decoding forks, which is safest while no thread writes.
+    t.group.on_first_rank(t.writer.wait)
     progress = t.state.progress
     model = t.state.model
     model.eval()
@@ -264,8 +270,8 @@ def validate(t: Training) -> None:
         )
     best = progress.update_best(found.metrics)
     if best:
-        path = t.run.path / "best.pt"
-        t.group.on_first_rank(lambda: save_model(path, t.state.to_file(resumable=False)))
+        write = partial(save_model, t.run.path / "best.pt")
+        t.group.on_first_rank(lambda: t.writer.start(write, t.state.to_file(resumable=False)))
     t.log.validation(progress.step, found, best=best)
     t.logged_at = time.monotonic()
 
@@ -277,16 +283,16 @@ def checkpoint_due(t: Training) -> bool:
 
 
 def save(t: Training, *, keep: bool) -> None:
-    """Write last.pt, and a checkpoint to average if it is to be kept."""
+    """Start to write last.pt, and a checkpoint to average if it is to be kept."""
     log_metrics(t)
-    if keep:
-        t.group.on_first_rank(lambda: t.run.save_step(t.state.to_file(resumable=False)))
-    t.group.on_first_rank(lambda: t.run.save_last(t.state.to_file(resumable=True)))
+    write = partial(t.run.save, keep=keep)
+    t.group.on_first_rank(lambda: t.writer.start(write, t.state.to_file(resumable=True)))
     t.saved_at = time.monotonic()
 
 
 def finish(t: Training) -> None:
-    """Average the newest checkpoints."""
+    """Wait for the last checkpoint, and average the newest ones."""
+    t.group.on_first_rank(t.writer.wait)
     progress = t.state.progress
     why = f", no improvement in {progress.stale} validations" if out_of_patience(t) else ""
     updates = counted(progress.step, "updates")

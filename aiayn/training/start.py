@@ -2,20 +2,23 @@
 
 import hashlib
 import math
+from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from aiayn.checkpoint import ModelFile
 from aiayn.config import BatchConfig, Config
-from aiayn.config_file import change, differences, to_yaml
+from aiayn.config_file import change, differences
 from aiayn.data.batch import Batch, collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
-from aiayn.run_folder import RunFolder, fingerprint
+from aiayn.run_folder import RunFolder, fingerprint, open_model
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import accumulate_gradients, agree
 
@@ -28,42 +31,58 @@ def resolve_settings(config: Config, run: RunFolder, group: ProcessGroup) -> Con
 
     So a run that resumes on other hardware, or with a later version, stays the same run.
     """
+    return group.from_first_rank(lambda: _resolved(config, run, group.device))
+
+
+def _resolved(config: Config, run: RunFolder, device: torch.device) -> Config:
     stored = run.stored_config()
-    if config.batch.micro_tokens == "auto" and (stored or group.device.type != "cuda"):
+    found = []
+    if config.batch.micro_tokens == "auto" and (stored or device.type != "cuda"):
         tokens = (stored or Config()).batch.micro_tokens
-        config = change(config, [("batch", "micro_tokens", str(tokens))], origin=str(run.path))
-    if config.train.precision != "auto":
-        return config
+        found.append(("batch", "micro_tokens", str(tokens)))
+    if config.train.precision == "auto":
+        found.append(("train", "precision", _stored_or_best_precision(stored, device)))
+    return change(config, found, origin=str(run.path))
+
+
+def _stored_or_best_precision(stored: Config | None, device: torch.device) -> str:
     if stored is None:
-        best = str(choose_precision("auto", group.device)).removeprefix("torch.")
-        found = group.broadcast(best)
-    else:
-        found = stored.train.precision
-    if found == "auto":
+        return str(choose_precision("auto", device)).removeprefix("torch.")
+    if stored.train.precision == "auto":
         # Earlier versions did not write down what they chose, which was float32 on a CPU.
-        found = "bfloat16" if group.device.type == "cuda" else "float32"
-    return change(config, [("train", "precision", found)], origin=str(run.path))
+        return "bfloat16" if device.type == "cuda" else "float32"
+    return stored.train.precision
 
 
-def require_same_start(state: TrainState, data: DataFolder, group: ProcessGroup) -> None:
-    """Refuse processes that would train on other data, settings or weights than the first."""
+def require_same_inputs(config: Config, data: DataFolder, group: ProcessGroup) -> None:
+    """Refuse processes that would train on other data, or by other settings, than the first."""
+    own = (config, fingerprint(data))
+    for rank, (settings, pairs) in enumerate(group.gather([own], group.world_size)):
+        others = differences(config, settings)
+        if pairs != own[1]:
+            others.append("the data")
+        if others:
+            raise _differing(group.rank, rank, "; ".join(others))
+
+
+def require_same_weights(state: TrainState, group: ProcessGroup) -> None:
+    """Refuse processes that would start with other weights than the first."""
     if group.world_size == 1:
         return
     weights = hashlib.sha256()
     for weight in state.model.state_dict().values():
         weights.update(weight.cpu().contiguous().view(torch.uint8).numpy().data)
-    own = {
-        "data": fingerprint(data),
-        "settings": to_yaml(state.config),
-        "weights": weights.hexdigest(),
-    }
-    for rank, theirs in enumerate(group.gather([own], group.world_size)):
-        others = [name for name in own if theirs[name] != own[name]]
-        if others:
-            raise UsageError(
-                f"process {group.rank} and process {rank} differ in their {', '.join(others)}",
-                fix="give every machine the same data folder, settings and version of aiayn",
-            )
+    own = weights.hexdigest()
+    for rank, other in enumerate(group.gather([own], group.world_size)):
+        if other != own:
+            raise _differing(group.rank, rank, "the first weights")
+
+
+def _differing(rank: int, other: int, what: str) -> UsageError:
+    return UsageError(
+        f"process {rank} and process {other} of this run differ: {what}",
+        fix="give every machine the same data folder, settings and versions of aiayn and torch",
+    )
 
 
 def start_or_resume(
@@ -72,24 +91,52 @@ def start_or_resume(
     config: Config,
     group: ProcessGroup,
     dtype: torch.dtype,
-    init_from: ModelFile | None,
+    init_from: Path | None,
 ) -> TrainState:
-    """Return the state of the last checkpoint, or a fresh one."""
+    """Return the state of the last checkpoint, or a fresh one; only the first rank reads."""
     state = fresh_state(config, data.codec, group.device, dtype)
-    checkpoint = run.latest()
-    if checkpoint is not None:
-        state.restore(checkpoint)
-    elif init_from is not None:
-        state.model.load_state_dict(init_from.weights)
-    step = state.progress.step
-    group.on_first_rank(lambda: run.discard_after(step))
-    if group.max(step) != step:
+
+    def load() -> bool:
+        checkpoint = run.latest()
+        if checkpoint is not None:
+            state.restore(checkpoint)
+        elif init_from is not None:
+            model = open_model(init_from)
+            check_init_from(model, data, config)
+            state.model.load_state_dict(model.weights)
+        run.discard_after(state.progress.step)
+        return checkpoint is not None or init_from is not None
+
+    if group.from_first_rank(load):
+        share_state(state, group)
+    else:
+        require_same_weights(state, group)
+    # The next start may make another machine the first.
+    if group.max(int((run.path / "last.pt").exists())) and not state.progress.step:
         raise UsageError(
-            f"{run.path} is at update {step} on this machine, and at a later one on another",
+            f"{run.path} holds a checkpoint on another machine, and none on the first",
             fix="put the run folder where all machines see it",
         )
-    require_same_start(state, data, group)
     return state
+
+
+def share_state(state: TrainState, group: ProcessGroup) -> None:
+    """Give every process the state of the first, tensor by tensor: no second copy is made."""
+    if group.world_size == 1:
+        return
+    outline = tree_map_only(Tensor, lambda x: x.to("meta"), state.optimizer.state_dict())
+    found = group.broadcast((outline, state.scaler.state_dict(), state.progress))
+    if not group.is_first:
+        outline, scaler, state.progress = found
+        state.optimizer.load_state_dict(
+            tree_map_only(Tensor, lambda x: torch.empty_like(x, device=group.device), outline)
+        )
+        state.scaler.load_state_dict(scaler)
+    state_dicts = state.model.state_dict(), state.optimizer.state_dict()
+    tensors = [x for x in tree_leaves(state_dicts) if isinstance(x, Tensor)]
+    # Tied weights have several names.
+    for tensor in {x.data_ptr(): x for x in tensors}.values():
+        group.broadcast_tensor(tensor)
 
 
 def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> None:
@@ -147,8 +194,10 @@ def choose_micro_tokens(
 def longest_micro_batch(corpus: Corpus, batch: BatchConfig) -> Batch:
     """Return the longest pairs, as many as go through the network at once."""
     longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
-    rows = max(1, min(batch.micro_limit, batch.tokens) // int(longer.max()))
-    longest = np.argpartition(longer, -min(rows, len(longer)))[-rows:]
+    rows = min(len(longer), max(1, min(batch.micro_limit, batch.tokens) // int(longer.max())))
+    # Numbers of all pairs would take 8 bytes each; those that are long enough are few.
+    long = np.flatnonzero(longer >= np.partition(longer, -rows)[-rows])
+    longest = long[np.argsort(longer[long])[-rows:]]
     return collate([corpus.pair(int(i)) for i in longest])
 
 
