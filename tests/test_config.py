@@ -169,7 +169,7 @@ def test_assignments_are_put_on_top_and_the_last_one_counts():
     assert differences(Config(), apply_overrides(Config(), assignments)) == [
         "model.layers: 6 -> 3",
         "optim.epsilon: 1e-09 -> 1e-08",
-        "train.compile: False -> True",
+        "train.compile: auto -> true",
     ]
 
 

@@ -17,7 +17,7 @@ from aiayn.data.batch import collate
 from aiayn.training.trace import GPUS, META, Kernel, Trace, trace_micro_batch
 
 TORCH = Path(torch.__file__).parent
-CODEC = SimpleNamespace(sizes=(1000, None))
+CODEC = SimpleNamespace(sizes=(100, None))
 
 
 def batch(tokens: int):
@@ -55,7 +55,7 @@ def test_a_kernel_takes_as_long_as_its_bytes_its_operations_or_its_launch():
 
 
 def test_memory_grows_with_the_tokens_and_shrinks_with_the_precision():
-    config = tiny_config("model.d_model=64", "model.d_ff=256")
+    config = tiny_config("model.layers=4", "model.d_model=64", "model.d_ff=256")
     small, large, low = (
         trace_micro_batch(config, CODEC, batch(tokens), dtype).peak
         for tokens, dtype in (
