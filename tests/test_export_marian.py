@@ -7,7 +7,6 @@ from pathlib import Path
 from subprocess import PIPE
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 import yaml
@@ -40,11 +39,6 @@ VARIANTS = {
 def exported(file: ModelFile, folder: Path) -> Path:
     write(file, folder)
     return folder
-
-
-def arrays(folder: Path) -> dict[str, np.ndarray]:
-    with np.load(folder / "model.npz") as content:
-        return dict(content)
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)

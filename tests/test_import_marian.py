@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -9,13 +11,15 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from random_models import random_model
+from random_models import pairs, random_model
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
-from toy import sentences
+from toy import sentences, translation
 
 from aiayn.errors import DataError, UsageError
 from aiayn.export.from_marian import read
 from aiayn.export.marian import write
+from aiayn.export.pymarian import PyMarian
+from aiayn.export.verify import verify
 from aiayn.special_ids import EOS, PAD, UNK
 
 LINES = sentences(300, seed=7)
@@ -203,3 +207,30 @@ def test_a_damaged_file_is_refused_with_exit_code_3(content, folder, aiayn):
     code, _, err = aiayn("import", folder, "--from", "marian", "-o", folder / "model.pt")
     assert (code, "model.npz" in err) == (3, True)
     assert not (folder / "model.pt").exists()
+
+
+TRAIN = """
+import sys
+from pymarian import Trainer
+sys.exit(Trainer(sys.argv[1]).train())
+"""
+
+
+@pytest.mark.parametrize("type_", ["transformer", "transformer-new"])
+def test_what_marian_has_trained_gives_the_same_probabilities(type_, tmp_path):
+    pytest.importorskip("pymarian", reason="pip install 'aiayn[marian]', 600 MB")
+    for name, lines in (("s", LINES), ("t", [translation(line) for line in LINES])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    options = (
+        f"--type {type_} --model model.npz --train-sets s t --vocabs vocab.spm vocab.spm"
+        " --dim-vocabs 40 40 --sentencepiece-options=--hard_vocab_limit=false --dim-emb 32"
+        " --enc-depth 2 --dec-depth 2 --transformer-heads 4 --transformer-dim-ffn 48"
+        " --tied-embeddings-all --mini-batch 50 --after-batches 30 --learn-rate 0.01"
+        " --max-length 60 --cpu-threads 1 -w 200 --quiet"
+    )
+    command = [sys.executable, "-c", TRAIN, options]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    told = {"relative-paths": True, "models": ["model.npz"], "vocabs": ["vocab.spm"] * 2}
+    (tmp_path / "decoder.yml").write_text(yaml.safe_dump(told))
+    file = read(tmp_path / "model.npz")
+    assert verify(file, pairs(file), PyMarian(tmp_path, file.codec)).difference < 1e-3
