@@ -22,7 +22,8 @@ class Preparation:
     """What happens to the text of one side before the subwords; it can be sent to a process.
 
     `moses` puts spaces between words and punctuation, as in the paper's English-German data:
-    `tokenizer.perl -l LANGUAGE`, so hyphens stay and quotes and brackets are escaped its way.
+    `tokenizer.perl -no-escape -l LANGUAGE`, so hyphens stay. Escapes such as `&quot;` would
+    only be cut to pieces by the subwords.
     """
 
     pretokenize: Pretokenize
@@ -32,7 +33,8 @@ class Preparation:
     def __call__(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts as the subwords see them."""
         if self.pretokenize == "moses":
-            texts = [self._moses[0].tokenize(text, return_str=True) for text in texts]
+            tokenizer, options = self._moses[0], {"return_str": True, "escape": False}
+            texts = [tokenizer.tokenize(text, **options) for text in texts]
         if self.lowercase:
             texts = [text.lower() for text in texts]
         return texts
@@ -40,7 +42,7 @@ class Preparation:
     def undo(self, text: str) -> str:
         """Return plain text; only lower case stays as it is."""
         if self.pretokenize == "moses":
-            return str(self._moses[1].detokenize(text.split(" ")))
+            return str(self._moses[1].detokenize(text.split(" "), unescape=False))
         return text
 
     @cached_property

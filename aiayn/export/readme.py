@@ -43,8 +43,10 @@ def readme(
         packages = [*packages, "sacremoses"]
         imports = [*imports, "from sacremoses import MosesDetokenizer, MosesTokenizer"]
         source, target = settings.source_language, settings.target_language
-        before.append(f"text = MosesTokenizer('{source}').tokenize(text, return_str=True)")
-        after.insert(0, f"text = MosesDetokenizer('{target}').detokenize(text.split(' '))")
+        tokenize = f"MosesTokenizer('{source}').tokenize(text, return_str=True, escape=False)"
+        before.append(f"text = {tokenize}")
+        detokenize = f"MosesDetokenizer('{target}').detokenize(text.split(' '), unescape=False)"
+        after.insert(0, f"text = {detokenize}")
     if settings.lowercase:
         before.append("text = text.lower()")
     code = [*imports, "", *load, "", *before, *translate, *after]
