@@ -69,7 +69,10 @@ class Codec:
     @cached_property
     def fingerprint(self) -> str:
         """Sha256 over the settings and the vocabularies: equal when text gives equal ids."""
-        digest = hashlib.sha256(json.dumps(asdict(self.settings), sort_keys=True).encode())
+        settings = asdict(self.settings)
+        if settings["escapes"]:
+            del settings["escapes"]  # the first version did not know it
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for content in self._files().values():
             digest.update(hashlib.sha256(content).digest())
         return digest.hexdigest()

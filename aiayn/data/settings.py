@@ -22,18 +22,21 @@ class Preparation:
     """What happens to the text of one side before the subwords; it can be sent to a process.
 
     `moses` puts spaces between words and punctuation, as in the paper's English-German data:
-    `tokenizer.perl -l LANGUAGE`, so hyphens stay and quotes and brackets are escaped its way.
-    `moses-a` is that with `-a`, as fairseq's models have it: hyphens become words, `@-@`.
+    `tokenizer.perl -no-escape -l LANGUAGE`, so hyphens stay. `moses-a` is that with `-a`, as
+    fairseq's models have it: hyphens become words, `@-@`. With `escapes`, quotes and brackets
+    are written `&quot;` and so on, which the subwords would only cut to pieces.
     """
 
     pretokenize: Pretokenize
     language: str
     lowercase: bool
+    escapes: bool = False
 
     def __call__(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts as the subwords see them."""
         if self.pretokenize != "none":
-            how = {"aggressive_dash_splits": self.pretokenize == "moses-a", "return_str": True}
+            how = {"return_str": True, "escape": self.escapes}
+            how["aggressive_dash_splits"] = self.pretokenize == "moses-a"
             texts = [self._moses[0].tokenize(text, **how) for text in texts]
         if self.lowercase:
             texts = [text.lower() for text in texts]
@@ -42,7 +45,8 @@ class Preparation:
     def undo(self, text: str) -> str:
         """Return plain text; only lower case stays as it is."""
         if self.pretokenize != "none":
-            return str(self._moses[1].detokenize(text.split(" ")))
+            words = text.split(" ")
+            return str(self._moses[1].detokenize(words, unescape=self.escapes))
         return text
 
     @cached_property
@@ -65,6 +69,8 @@ class CodecSettings:
     target_language: str = ""
     tags: str = ""
     """Parsing: the symbols that stand for a word, with spaces between them."""
+    escapes: bool = True
+    """Moses: with escapes, as fairseq's models have them, and those of our first version."""
 
     @property
     def target_subword(self) -> Subword:
@@ -74,7 +80,7 @@ class CodecSettings:
     @cached_property
     def source_preparation(self) -> Preparation:
         """What happens to source text before the subwords."""
-        return Preparation(self.pretokenize, self.source_language, self.lowercase)
+        return self._preparation(self.source_language)
 
     @cached_property
     def target_preparation(self) -> Preparation:
@@ -82,7 +88,10 @@ class CodecSettings:
         # A tree has symbols, which neither Moses nor lower case may touch.
         if self.task == "parsing":
             return Preparation("none", "", lowercase=False)
-        return Preparation(self.pretokenize, self.target_language, self.lowercase)
+        return self._preparation(self.target_language)
+
+    def _preparation(self, language: str) -> Preparation:
+        return Preparation(self.pretokenize, language, self.lowercase, self.escapes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +157,8 @@ class Settings:
             source_language=source,
             target_language=target,
             tags=tags,
+            # Where nothing is tokenized, nothing is escaped: the fingerprint stays as it was.
+            escapes=self.pretokenize == "none",
         )
 
     def differences(self, other: Self) -> list[str]:

@@ -32,9 +32,13 @@ REPAIRS = (UNBALANCED, WRONG_LABEL, WRONG_LEAVES, EMPTY, UNREADABLE, WRONG_TAG)
 # Words that are always punctuation, and their tags.
 PUNCTUATION = {
     **dict.fromkeys(".?!", "."),
-    **dict.fromkeys([":", ";", "--", "..."], ":"),
-    **{mark: mark for mark in (",", "``", "''")},
+    **dict.fromkeys([":", ";", "-", "--", "..."], ":"),
+    **dict.fromkeys(["`", "``"], "``"),
+    **{mark: mark for mark in (",", "''")},
 }
+PUNCTUATION_TAGS = frozenset(PUNCTUATION.values())
+# Closes a quotation, or is a genitive: which of the two, a word does not tell.
+APOSTROPHE, OPENING_QUOTE, CLOSING_QUOTE = "'", "`", "''"
 
 # re.ASCII: a no-break space is part of a word.
 ATOM = re.compile(r"[^()\s]+", re.ASCII)
@@ -235,6 +239,27 @@ def tag_inventory(trees: Iterable[Tree]) -> frozenset[str]:
     return frozenset(label for label, count in surplus.items() if count > 0)
 
 
+def possible_tags(words: Sequence[str], tags: Set[str]) -> list[Set[str]]:
+    """Return for each word which of the tags it may have; all, where none of them would fit.
+
+    Punctuation has its own tag and other words have none of these, `$ % & #` included. An
+    apostrophe may close a quotation that another apostrophe of the sentence has opened.
+    """
+    # Differs from the paper: EVALB drops a sentence with a punctuation tag on a word.
+    other = frozenset(tags - PUNCTUATION_TAGS) or tags
+    after_quote = frozenset(tags - PUNCTUATION_TAGS | tags & {CLOSING_QUOTE}) or tags
+    own = {tag: frozenset({tag}) if tag in tags else other for tag in PUNCTUATION_TAGS}
+    found: list[Set[str]] = []
+    quoted = False
+    for word in words:
+        quoted |= word == OPENING_QUOTE
+        if word in PUNCTUATION:
+            found.append(own[PUNCTUATION[word]])
+        else:
+            found.append(after_quote if quoted and word == APOSTROPHE else other)
+    return found
+
+
 def delinearize(
     words: Sequence[str], symbols: Iterable[str], tags: Set[str]
 ) -> tuple[Tree, Counter[str]]:
@@ -251,12 +276,14 @@ def delinearize(
     repairs: Counter[str] = Counter()
     path = [_Bracket()]
     leaves = 0
+    possible = possible_tags(words, tags)
     for symbol in symbols:
         if symbol in tags:
             if leaves < len(words):
-                tag = _tag(words[leaves], symbol)
-                repairs[WRONG_TAG] += tag != symbol
-                path[-1].children.append(Tree(tag, word=words[leaves]))
+                word, fits = words[leaves], symbol in possible[leaves]
+                repairs[WRONG_TAG] += not fits
+                tag = symbol if fits else _usual_tag(word, tags)
+                path[-1].children.append(Tree(tag, word=word))
             leaves += 1
         elif not ATOM.fullmatch(symbol) or symbol == "/":
             repairs[UNREADABLE] += 1
@@ -268,17 +295,14 @@ def delinearize(
         repairs[UNBALANCED] += 1
         _close_innermost(path, repairs)
     repairs[WRONG_LEAVES] += abs(len(words) - leaves)
-    # A comma is its own tag, and scorers that leave punctuation out go by the tag.
-    missing = [Tree(w if w in tags else UNKNOWN_TAG, word=w) for w in words[leaves:]]
+    # Scorers that leave punctuation out go by the tag.
+    missing = [Tree(_usual_tag(word, tags), word=word) for word in words[leaves:]]
     return Tree(TOP, _join(path[0].children, missing)), +repairs
 
 
-def _tag(word: str, symbol: str) -> str:
-    """Return the tag of a word: the symbol, unless only one of the two is punctuation."""
-    # Differs from the paper: EVALB drops a sentence with a punctuation tag on a word.
-    if symbol not in PUNCTUATION.values():
-        return PUNCTUATION.get(word, symbol)
-    return UNKNOWN_TAG if any(character.isalnum() for character in word) else symbol
+def _usual_tag(word: str, tags: Set[str]) -> str:
+    tag = PUNCTUATION.get(word)
+    return tag if tag is not None and tag in tags else UNKNOWN_TAG
 
 
 def _close(label: str, path: list[_Bracket], repairs: Counter[str]) -> None:

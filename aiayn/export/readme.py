@@ -44,9 +44,10 @@ def readme(
         packages = [*packages, "sacremoses"]
         imports = [*imports, "from sacremoses import MosesDetokenizer, MosesTokenizer"]
         source, target = settings.source_language, settings.target_language
-        how = f"return_str=True{hyphens}"
+        how = f"return_str=True, escape={settings.escapes}{hyphens}"
         before.append(f"text = MosesTokenizer('{source}').tokenize(text, {how})")
-        after.insert(0, f"text = MosesDetokenizer('{target}').detokenize(text.split(' '))")
+        words = f"text.split(' '), unescape={settings.escapes}"
+        after.insert(0, f"text = MosesDetokenizer('{target}').detokenize({words})")
     if settings.lowercase:
         before.append("text = text.lower()")
     code = [*imports, "", *load, "", *before, *translate, *after]

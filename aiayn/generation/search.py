@@ -20,6 +20,7 @@ from torch import Tensor
 
 from aiayn.config import DecodeConfig
 from aiayn.generation.rules import NO_RULES, Rules
+from aiayn.generation.tree_rule import TreeRule, TreeTask
 from aiayn.kernels.topk import largest_sums, logsumexp
 from aiayn.special_ids import EOS, PAD
 
@@ -36,6 +37,8 @@ class Task(NamedTuple):
     """Tokens that the output has to begin with."""
     seed: int = 0
     """Seeds the random numbers of this sentence."""
+    tree: TreeTask | None = None
+    """The words, where the output has to be a tree over them."""
 
 
 class Hypothesis(NamedTuple):
@@ -120,6 +123,8 @@ class ActiveSentences:
     """Their log P."""
     finished_B: NDArray[np.bool_]
     """Whether a row is finished; a few stay for a while, idle."""
+    tree_BJF: NDArray[np.int64]
+    """States of the rule for trees, where there is one."""
 
     def select(self, rows: NDArray[np.int64]) -> Self:
         """Return some of the rows."""
@@ -135,13 +140,18 @@ class SearchState(ABC):
     """Hypotheses of the sentences that are still searched, and the results of the others."""
 
     def __init__(self, tasks: list[Task], rules: Rules) -> None:
-        self.tasks, self.rules = tasks, rules
+        trees = [task.tree for task in tasks if task.tree is not None]
+        self.tree_rule = TreeRule(trees[0].symbols) if trees else None
+        no_trees = np.empty((len(tasks), 1, 0), dtype=np.int64)
+        # The rules of text could leave nothing of a tree.
+        self.tasks, self.rules = tasks, NO_RULES if trees else rules
         self.rows = ActiveSentences(
             sentence_B=np.arange(len(tasks)),
             limit_B=np.array([task.limit for task in tasks], dtype=np.int64),
             ids_BJT=np.empty((len(tasks), 1, 0), dtype=np.int64),
             sums_BJ=np.zeros((len(tasks), 1), dtype=np.float32),
             finished_B=np.zeros(len(tasks), dtype=bool),
+            tree_BJF=self.tree_rule.start(trees) if self.tree_rule else no_trees,
         )
         self.results: list[list[Hypothesis]] = [[] for _ in tasks]
 
@@ -155,8 +165,18 @@ class SearchState(ABC):
             # Before the rules: log P is that of the model, whatever they forbid.
             normalizer_BJ = logsumexp(logits_BJW)
             prefixes = [self.tasks[sentence].prefix for sentence in self.rows.sentence_B]
+            if self.tree_rule is not None:
+                rows, length = self.rows, self.rows.length
+                forced_B = np.array([length < len(prefix) for prefix in prefixes])
+                self.tree_rule.forbid(
+                    logits_BJW, rows.tree_BJF, rows.limit_B - length, forced_B
+                )
             self.rules.apply(logits_BJW, self.rows.ids_BJT, prefixes)
             slots_BJ = self.extend(logits_BJW, normalizer_BJ)
+            if self.tree_rule is not None:
+                before_BJF = np.take_along_axis(self.rows.tree_BJF, slots_BJ[..., None], axis=1)
+                tokens = self.rows.ids_BJT[..., -1]
+                self.rows.tree_BJF = self.tree_rule.advance(before_BJF, tokens)
             before = np.arange(len(slots_BJ))[:, None] * logits_BJW.size(1)
             kept = self._drop_finished()
             parents_BJ = torch.from_numpy((before + slots_BJ)[kept]).to(device)

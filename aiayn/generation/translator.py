@@ -32,6 +32,7 @@ from aiayn.generation.search import (
 )
 from aiayn.generation.segmentation import Segment, has_language_tag, segment
 from aiayn.generation.streaming import Line, windows
+from aiayn.generation.tree_rule import TreeSymbols
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS
 
@@ -108,8 +109,14 @@ class Translator:
         ]
         report(sum(not of_line for of_line in sources))
         work = [
-            self._segment(ids, line.prefix if number == 0 else "", first=number == 0)
-            for line, of_line in zip(lines, sources, strict=True)
+            self._segment(
+                ids,
+                line.prefix if number == 0 else "",
+                # Of a line that was cut, each segment is a tree over its own words.
+                text if len(of_line) == 1 else self.codec.source.decode(ids),
+                first=number == 0,
+            )
+            for line, text, of_line in zip(lines, texts, sources, strict=True)
             for number, ids in enumerate(of_line)
         ]
         # Segments of all lines are searched together, and handed out again line by line.
@@ -130,7 +137,9 @@ class Translator:
         """Where the models are."""
         return next(self.models[0].parameters()).device
 
-    def _segment(self, source: list[int], prefix_text: str, *, first: bool) -> Segment:
+    def _segment(
+        self, source: list[int], prefix_text: str, source_text: str, *, first: bool
+    ) -> Segment:
         text = prefix_text.strip()
         prefix = self.codec.encode_target(text)[:-1] if text else []
         # Differs from the paper, whose code took the longest input of the batch: the limit is
@@ -145,7 +154,16 @@ class Translator:
             )
         # Random numbers depend on the sentence and on nothing else.
         seed = zlib.crc32(np.array(source).tobytes())
-        return Segment(source, Task(most, tuple(prefix), seed), first)
+        tree = self._symbols.task(source_text.split()) if self._symbols else None
+        return Segment(source, Task(most, tuple(prefix), seed, tree), first)
+
+    @cached_property
+    def _symbols(self) -> TreeSymbols | None:
+        """The symbols of trees, where the model parses."""
+        settings = self.codec.settings
+        if settings.task != "parsing" or not settings.tags:
+            return None
+        return TreeSymbols.of(self.codec.target, frozenset(settings.tags.split()))
 
     def _join(
         self, line: str, sources: list[list[int]], found: list[list[Hypothesis]]
