@@ -150,8 +150,23 @@ def test_both_sides_end_in_eos():
         assert ids.count(EOS) == 1
 
 
+def moses_codec(**settings):
+    languages = {"source_language": "en", "target_language": "de"}
+    return codec(pretokenize="moses", **languages, **{"escapes": False, **settings})
+
+
+def test_codecs_of_the_first_version_keep_the_escapes_of_moses():
+    old = moses_codec(escapes=True)
+    state = {name: x for name, x in old.to_state().items() if name != "escapes"}
+    again = Codec.from_state(state)
+    ids = again.encode_source('"so"')
+    assert again.source.decode(ids) == "&quot; so &quot;"
+    assert again.decode_target(ids) == '"so"'
+    assert again.fingerprint == old.fingerprint != moses_codec().fingerprint
+
+
 def test_moses_is_undone_when_text_comes_back():
-    moses = codec(pretokenize="moses", source_language="en", target_language="de")
+    moses = moses_codec()
     text = 'Er sagte "nein" (& ging): 3,5 % [links-rechts].'
     ids = moses.encode_target(text)
     assert moses.target.decode(ids).startswith('Er sagte " nein " ( & ging ) :')
@@ -160,14 +175,14 @@ def test_moses_is_undone_when_text_comes_back():
 
 @pytest.mark.parametrize("text", ['it\'s "so"', "R&D [1] | <b>", "&amp; &quot;"])
 def test_moses_escapes_nothing(text):
-    moses = codec(pretokenize="moses", source_language="en", target_language="de")
+    moses = moses_codec()
     assert moses.source.decode(moses.encode_source(text)).replace(" ", "") == text.replace(
         " ", ""
     )
 
 
 def test_moses_keeps_hyphens_as_the_paper_did():
-    moses = codec(pretokenize="moses", source_language="en", target_language="de")
+    moses = moses_codec()
     assert (
         moses.source.decode(moses.encode_source("a well-known tree.")) == "a well-known tree ."
     )
