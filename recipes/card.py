@@ -18,9 +18,15 @@ import yaml
 from aiayn import __version__
 from aiayn.data.atomic import write_json
 
-REHEARSAL = (
-    "A rehearsal of the steps, on other data and with a small model: its scores mean nothing."
-)
+# What a scale other than the paper's says of itself.
+NOTES = {
+    "laptop": "The same steps on a small corpus and with a small model: another task than the"
+    " paper's.",
+    "rehearsal": "A rehearsal of the steps, on other data and with a small model: its scores"
+    " mean nothing.",
+}
+# Sustained single precision of GPUs, in TFLOPS, as the paper's footnote to section 6.1 has it.
+TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 ABOUT = {
     "updates": "updates",
     "hours": "hours of training",
@@ -37,7 +43,7 @@ def make_card(
     scores: list[dict[str, Any]],
     *,
     gpus: int,
-    tflops: float,
+    tflops: float | None,
     scale: str,
 ) -> dict[str, Any]:
     """Return the content of the card."""
@@ -56,7 +62,7 @@ def make_card(
         "obtained": {
             "updates": info["step"],
             "hours": info["hours"],
-            "cost": info["hours"] * 3600 * gpus * tflops * 1e12,
+            "cost": None if tflops is None else info["hours"] * 3600 * gpus * tflops * 1e12,
             "operations": info["cost"]["floating-point operations"],
             "parameters": info["parameters"]["total"],
         },
@@ -70,7 +76,7 @@ def make_card(
 
 
 def judge(score: dict[str, Any], band: dict[str, Any], scale: str) -> dict[str, Any]:
-    """Return a score with the paper's value and a verdict; a rehearsal has none."""
+    """Return a score with the paper's value and a verdict; other scales have none."""
     low, high = band["low"], band["high"]
     inside = low <= round(score["value"], 2) <= high
     verdict = "inside" if inside else "outside"
@@ -82,15 +88,15 @@ def judge(score: dict[str, Any], band: dict[str, Any], scale: str) -> dict[str, 
         "paper": band.get("paper"),
         "low": low,
         "high": high,
-        "verdict": verdict if scale == "paper" else "rehearsal",
+        "verdict": verdict if scale == "paper" else scale,
     }
 
 
 def to_markdown(card: dict[str, Any]) -> str:
     """Return the card as Markdown."""
     lines = [f"# {card['result']}: {card['row']}", ""]
-    if card["scale"] != "paper":
-        lines += [REHEARSAL, ""]
+    if card["scale"] in NOTES:
+        lines += [NOTES[card["scale"]], ""]
     lines += ["| score | obtained | paper | band | |", "|---|---|---|---|---|"]
     for score in card["scores"]:
         paper = "" if score["paper"] is None else score["paper"]
@@ -106,11 +112,18 @@ def to_markdown(card: dict[str, Any]) -> str:
     for score in card["scores"]:
         lines.append(f"- `{score['name']}|{score['signature']}` {score['detail']}".rstrip())
     lines += [
-        f"- cost: {card['gpus']} x {card['tflops']} TFLOPS",
+        f"- cost: {card['gpus']} x {card['tflops']} TFLOPS"
+        if card["tflops"]
+        else "- cost as the paper counts: TFLOPS= of this processor is not known",
         f"- settings sha256 {card['settings_sha256'][:12]}, aiayn {card['aiayn']},"
         f" {card['date']}",
     ]
     return "\n".join(lines)
+
+
+def tflops_of(gpu: str) -> float | None:
+    """Return what a GPU of the paper's footnote sustains; None for any other."""
+    return next((tflops for name, tflops in TFLOPS.items() if name in gpu), None)
 
 
 def formatted(number: float | None) -> str:
@@ -129,7 +142,8 @@ def main() -> None:
     parser.add_argument("--info", type=Path, required=True)
     parser.add_argument("--score", type=Path, required=True)
     parser.add_argument("--gpus", type=int, default=1)
-    parser.add_argument("--tflops", type=float, default=9.5, help="a P100: 9.5")
+    parser.add_argument("--gpu", default="", help="its name, as nvidia-smi has it")
+    parser.add_argument("--tflops", type=float, help="what it sustains; default: by its name")
     parser.add_argument("--scale", default="paper")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
@@ -139,7 +153,7 @@ def main() -> None:
         json.loads(given.info.read_text()),
         json.loads(given.score.read_text())["scores"],
         gpus=given.gpus,
-        tflops=given.tflops,
+        tflops=given.tflops or tflops_of(given.gpu),
         scale=given.scale,
     )
     if given.json:

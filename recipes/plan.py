@@ -22,9 +22,7 @@ def main() -> None:
     settings = [word for word in rest if re.match(r"\w+\.\w+=", word)]
     if known.steps:
         settings.append(f"train.steps={known.steps}")
-    # An earlier step makes the file of a rehearsal: a plan has only its preset.
-    file = known.config if known.config and known.config.exists() else None
-    config = resolve(known.preset, file, settings)
+    config = resolve(known.preset, known.config, settings)
     tokens = config.train.steps * config.batch.tokens
     flops = training_flops(config.model, known.vocabulary, (tokens, tokens))
     parameters = parameters_of(config.model, *known.vocabulary)["total"]

@@ -6,9 +6,10 @@
 # everything saved). Messages go to stderr, the result to stdout.
 #
 #     SCALE=paper       real data and the paper's settings, on all GPUs (default)
+#     SCALE=laptop      real text that is small, small models: hours on two cores (MULTI30K=FOLDER)
 #     SCALE=rehearsal   the same steps on text made by rule, 16 times narrower, on a CPU
 #     WORK=FOLDER       where outputs go                            (default: work/<recipe>)
-#     GPUS=N            training processes                          (default: all GPUs)
+#     GPUS=N            training processes     (default: all GPUs; of a laptop without, its cores)
 #     --dry-run         print the plan of each step and touch nothing; DRY_RUN=1 does the same
 #     --help            what the recipe does
 set -euo pipefail
@@ -39,33 +40,55 @@ for argument in "$@"; do
 done
 set -- "${arguments[@]}"
 
+# Outputs of one scale must never be taken for those of another.
 case $SCALE in
-paper) ;;
-rehearsal) WORK+=/rehearsal ;; # its outputs must never be taken for those of the paper's scale
-*) fail 2 "SCALE is '$SCALE', and paper or rehearsal is wanted" "SCALE=rehearsal $0" ;;
+paper) scale_folder="" ;;
+laptop | rehearsal) scale_folder=/$SCALE ;;
+*) fail 2 "SCALE is '$SCALE', and paper, laptop or rehearsal is wanted" "SCALE=rehearsal $0" ;;
 esac
+WORK+=$scale_folder
 [ -n "$DRY_RUN" ] || mkdir -p "$WORK"
 
-# Print the first value at the paper's scale, the second at a rehearsal.
-at_scale() { if [ "$SCALE" = paper ]; then echo "$1"; else echo "$2"; fi; }
+# at_scale PAPER REHEARSAL [LAPTOP]      print the value of this scale; a laptop's is the paper's
+# unless there is one.
+at_scale() {
+    case $SCALE in
+    paper) echo "$1" ;;
+    laptop) echo "${3-$1}" ;;
+    rehearsal) echo "$2" ;;
+    esac
+}
+# The folder of another recipe at this scale.
+beside() { echo "$(dirname "${WORK%"$scale_folder"}")/$1"; }
 
-# The number of training processes: one per GPU, and one without GPUs.
-count_gpus() {
+# The number of training processes: one per GPU; without GPUs, the number given.
+count_gpus() { # WITHOUT
     local found=0
     if command -v nvidia-smi >/dev/null; then
         found=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || found=0
     fi
-    echo $((found > 0 ? found : 1))
+    echo $((found > 0 ? found : $1))
 }
 # shellcheck disable=SC2034  # for the recipes
-GPUS=${GPUS:-$(at_scale "$(count_gpus)" 1)}
+GPUS=${GPUS:-$(at_scale "$(count_gpus 1)" 1 "$(count_gpus "$(nproc 2>/dev/null || echo 1)")")}
 
-# step WHAT OUTPUT COMMAND...      run a command that makes OUTPUT, unless OUTPUT exists.
+# What a results card says of the hardware; TFLOPS= is what a GPU sustains that the card does not know.
+hardware() {
+    local gpu=""
+    if command -v nvidia-smi >/dev/null; then
+        gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) || gpu=""
+    fi
+    printf '%s\n' --gpus "$GPUS" --gpu "$gpu" ${TFLOPS:+--tflops "$TFLOPS"}
+}
+
+# step WHAT OUTPUT COMMAND...      run a command that makes OUTPUT, unless OUTPUT exists. Its seconds,
+# by the clock and of processors, are added to seconds.tsv: a step that was resumed has several lines.
 step() {
     local what=$1 output=$2
     shift 2
     if _skip "$what" "$output" "$@"; then return; fi
-    "$@" >&2
+    local TIMEFORMAT=$what$'\t%R\t%U'
+    { time "$@" >&3 2>&3; } 3>&2 2>>"$WORK/seconds.tsv"
     [ -e "$output" ] || fail 1 "$what did not make $output" "see its messages above"
 }
 
@@ -98,29 +121,37 @@ _skip() { # WHAT OUTPUT COMMAND...
 # The plan of a training run: from its data, or from its settings if there is no data yet.
 _plan() {
     [ "$1 $2" = "aiayn train" ] || return 0
-    if [ "$SCALE" = paper ] && [ -e "$3/manifest.json" ]; then
+    if [ "$SCALE" != rehearsal ] && [ -e "$3/manifest.json" ]; then
         "$@" --dry-run >&2
     else
         python "${BASH_SOURCE[0]%/*}/plan.py" "${vocabulary:-37000}" "${@:4}" >&2
     fi
 }
 
-# shrink NAME      set `small` to the settings that make a rehearsal of preset NAME: every width a
-# sixteenth, few updates of few tokens. What a row of a table varies still varies. Empty
-# at the paper's scale.
+# shrink NAME      set `small` to the settings that make preset NAME fit the scale. Every width is
+# divided by the same number, so what a row of a table varies still varies. A rehearsal: by 16, and
+# few updates of few tokens. A laptop: by `narrower`, half the layers, and the settings `laptop`, both
+# from the recipe. Empty at the paper's scale.
 shrink() {
     # shellcheck disable=SC2034  # for the recipes
     small=()
-    [ "$SCALE" = rehearsal ] || return 0
-    local file=$WORK/settings/$1.yaml
-    capture "settings of $1, 16 times narrower" "$file" _narrow "$1"
-    # shellcheck disable=SC2034
-    small=(--config "$file" --steps 4 --save-every 2 --valid-every 0 batch.tokens=400
-        batch.micro_tokens=400 optim.warmup=4 optim.factor=0.5 train.log_every=1 --precision float32)
+    # shellcheck disable=SC2034,SC2154  # narrower, laptop: from the recipe
+    case $SCALE in
+    laptop)
+        mapfile -t small < <(_narrow "$1" "$narrower" 2)
+        small+=("${laptop[@]}")
+        ;;
+    rehearsal)
+        mapfile -t small < <(_narrow "$1" 16 1)
+        small+=(--steps 4 --save-every 2 --valid-every 0 batch.tokens=400 batch.micro_tokens=400
+            optim.warmup=4 optim.factor=0.5 train.log_every=1 --precision float32)
+        ;;
+    esac
 }
-_narrow() {
-    aiayn info --preset "$1" --yaml |
-        awk '/^  (d_model|d_ff|d_k|d_v): / { $0 = "  " $1 " " $2 / 16 } { print }'
+_narrow() { # PRESET WIDTHS LAYERS
+    aiayn info --preset "$1" --yaml | awk -v widths="$2" -v layers="$3" '
+        /^  (d_model|d_ff|d_k|d_v): / { print "model." substr($1, 1, length($1) - 1) "=" $2 / widths }
+        /^  layers: / { print "model.layers=" $2 / layers }'
 }
 
 # download URL FILE CHECK      CHECK: the size in bytes, or bytes:sha256. Resumes a partial file.

@@ -86,7 +86,12 @@ def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    # As for a script, what lies beside it can be imported.
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
     return module
 
 
@@ -106,7 +111,7 @@ def test_each_recipe_can_be_run_and_says_what_it_is(script: Path) -> None:
 def test_another_scale_is_refused(script: Path, tmp_path: Path) -> None:
     ended = bash(tmp_path, script, SCALE="half")
     assert ended.returncode == 2
-    assert "paper or rehearsal is wanted" in ended.stderr
+    assert "paper, laptop or rehearsal is wanted" in ended.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -181,9 +186,18 @@ def test_cleaning_keeps_pairs_of_a_fitting_length(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("x y z\nx\nx y z z\nx y\nx y\nx y z\n")
     script = recipe(tmp_path, f". {RECIPES / 'wmt14.sh'}\nclean s t 4 1.5 out/s out/t")
     ended = bash(tmp_path, script)
-    assert ended.stdout == "2 of 6 pairs kept\n"
-    assert (tmp_path / "out/s").read_text() == "a b c\na, b!\n"
-    assert (tmp_path / "out/t").read_text() == "x y z\nx y z z\n"
+    assert ended.stdout == "3 of 6 pairs kept; dropped: 1 empty, 1 too long, 1 unequal\n"
+    assert (tmp_path / "out/s").read_text() == "a b c\na, b!\na\tb\n"
+    assert (tmp_path / "out/t").read_text() == "x y z\nx y z z\nx y\n"
+
+
+def test_cleaning_drops_and_counts_bad_bytes(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes("a\nb\0\nc\nü\n".encode())
+    (tmp_path / "t").write_bytes(b"w\nx\ny \xff\nz\n")
+    script = recipe(tmp_path, f". {RECIPES / 'wmt14.sh'}\nclean s t 80 0 out/s out/t")
+    assert bash(tmp_path, script).stdout == "2 of 4 pairs kept; dropped: 2 bad bytes\n"
+    assert (tmp_path / "out/s").read_text() == "a\nü\n"
+    assert (tmp_path / "out/t").read_text() == "w\nz\n"
 
 
 def test_a_killed_recipe_resumes(tmp_path: Path) -> None:
@@ -290,6 +304,7 @@ def made_up_card(value: float, scale: str) -> dict[str, Any]:
         (27.806, "paper", "outside"),
         (26.7, "paper", "outside"),
         (27.3, "rehearsal", "rehearsal"),
+        (27.3, "laptop", "laptop"),
     ],
 )
 def test_a_card_judges_a_score_by_its_band(value: float, scale: str, verdict: str) -> None:
@@ -298,7 +313,7 @@ def test_a_card_judges_a_score_by_its_band(value: float, scale: str, verdict: st
     assert f"| {verdict} |" in load(RECIPES / "card.py").to_markdown(card)
 
 
-@pytest.mark.parametrize("scale", ["paper", "rehearsal"])
+@pytest.mark.parametrize("scale", ["paper", "laptop", "rehearsal"])
 def test_a_rehearsal_and_nothing_else_says_that_its_scores_mean_nothing(scale: str) -> None:
     card = load(RECIPES / "card.py").to_markdown(made_up_card(0.0, scale))
     table_3 = load(RECIPES / "table3_variations/table.py").to_markdown([], {}, scale)
@@ -312,11 +327,19 @@ def test_a_card_counts_cost_as_the_paper_does() -> None:
     assert made_up_card(27.3, "paper")["obtained"]["cost"] == pytest.approx(3.2832e18)
 
 
+def finished_run(run: Path, *, perplexity: float, bleu: float, step: int = 9) -> dict[str, Any]:
+    return {
+        "run": str(run),
+        "last": {"step": step, "perplexity": perplexity, "BLEU": bleu},
+        "parameters": {"total": 63_082_496},
+        "settings": {"train": {"steps": 9}},
+    }
+
+
 def test_table_3_compares_rows_with_the_papers(tmp_path: Path) -> None:
     run = tmp_path / "base"
     run.mkdir()
-    last = {"perplexity": 4.9, "BLEU": 25.5}
-    info = {"run": str(run), "last": last, "parameters": {"total": 63_082_496}}
+    info = finished_run(run, perplexity=4.9, bleu=25.5)
     scores = {"scores": [{"name": "paper-BLEU", "value": 25.9}]}
     (run / "score.json").write_text(json.dumps(scores))
     (tmp_path / "info.json").write_text(json.dumps(info))

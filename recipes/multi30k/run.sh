@@ -66,7 +66,7 @@ best() {
     translate "$run/average.pt" "$run/test" --beam 4 --alpha 1.4 # of four, the best on the validation text
     [ -z "$DRY_RUN" ] || return 0
     aiayn score "$test.de" -i "$run/test.hyp" --metric bleu --metric chrf
-    [ "$SCALE" = paper ] || say "a rehearsal, on other data and with a small model: these scores mean nothing"
+    [ "$SCALE" != rehearsal ] || say "a rehearsal, on other data and with a small model: these scores mean nothing"
 }
 
 for part in $parts; do "$part"; done

@@ -47,7 +47,7 @@ def to_markdown(ours: dict[int, dict[str, float]], expected: dict[str, Any], sca
             for who in (numbers, peer)
         ]
         lines.append(f"| {update:,} | {' | '.join(cells)} |")
-    if scale != "paper":
+    if scale == "rehearsal":
         lines += ["", REHEARSAL]
     return "\n".join(lines)
 

@@ -9,10 +9,11 @@
 # TFLOPS= is what one of your GPUs sustains, for the cost as the paper counts it.
 # shellcheck source=recipes/steps.sh
 . "$(dirname "$0")/../steps.sh"
+target=fr
 # shellcheck source=recipes/wmt14.sh
 . "$here/../wmt14.sh"
 wanted=$(rows "${1:-all}")
-vocabulary=$(at_scale 32000 500)
+vocabulary=$(at_scale 32000 500 4000)
 
 # Section 5.1: 36 million pairs, which is what is left of 40.8 million after cleaning.
 if [ -z "${SRC:-}" ]; then
@@ -35,13 +36,13 @@ if [ -z "${SRC:-}" ]; then
 fi
 step "clean: 1 to 175 words per side, ratio up to 1.5" "$text/train.fr" \
     clean "$SRC" "$TGT" 175 1.5 "$text/train.en" "$text/train.fr"
-get_test_sets en-fr
+get_test_sets
 
 # Section 5.1: a vocabulary of 32,000 word-pieces, here byte pairs of untokenized text.
-preprocess fr
+preprocess --subword bpe
 
 for row in $wanted; do
     preset=$row
     [ "$row" = base ] || preset=big-en-fr # the big model has dropout 0.1 for French
-    reproduce "$row" "$preset" en-fr
+    reproduce "$row" "$preset"
 done
