@@ -173,16 +173,16 @@ from pathlib import Path
 from aiayn.cli import main
 from aiayn.training.gradients import Gradients
 
-real, calls = Gradients.finish, []
-def finish(self, group, tokens):
-    calls.append(tokens)
+real, calls = Gradients.reduce, []
+def reduce(self, group):
+    calls.append(group)
     killed = Path(os.environ["KILLED"])
     if group.rank == 1 and len(calls) == 9 and not killed.exists():
         killed.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return real(self, group, tokens)
+    return real(self, group)
 
-Gradients.finish = finish
+Gradients.reduce = reduce
 main()
 """
 
