@@ -4,7 +4,7 @@ What has no suffix is (B, L, D), or packed rows (R, D), as its layout says.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, assert_never, cast
+from typing import assert_never, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from aiayn.kernels.dropout import dropout
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.linear import Linear
 from aiayn.kernels.norm import LayerNorm
-from aiayn.model.attention import Cache, MultiHeadAttention
+from aiayn.model.attention import MultiHeadAttention
 
 
 class FeedForward(nn.Module):
@@ -85,15 +85,6 @@ class EncoderLayer(nn.Module):
         return cast(Tensor, self.add_2(x, self.feed_forward))
 
 
-class LayerCache(NamedTuple):
-    """What a decoder layer need not compute again while a target grows."""
-
-    target: Cache
-    """Keys and values of the target's earlier positions."""
-    source: Cache
-    """Those of the encoder's output, which do not change."""
-
-
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention to the encoder, feed-forward: the right half."""
 
@@ -114,20 +105,11 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.add_3 = AddAndNorm(d_model, dropout, epsilon)
 
-    def forward(
-        self,
-        y: Tensor,
-        memory: Tensor | None,
-        target: Layout,
-        source: Layout,
-        cache: LayerCache | None = None,
-    ) -> Tensor:
-        """Apply the three sub-layers to the target; with a cache, to its newest position.
+    def forward(self, y: Tensor, memory: Tensor, target: Layout, source: Layout) -> Tensor:
+        """Apply the three sub-layers to the target.
 
-        `target` is the layout of y, which is causal, and `source` that of the memory. The cache
-        holds what is needed of the memory, which then is None.
+        `target` is the layout of y, which is causal, and `source` that of the memory.
         """
-        past, seen = (None, None) if cache is None else cache
-        y = self.add_1(y, lambda y: self.self_attention(y, y, target, target, past))
-        y = self.add_2(y, lambda y: self.cross_attention(y, memory, target, source, seen))
+        y = self.add_1(y, lambda y: self.self_attention(y, y, target, target))
+        y = self.add_2(y, lambda y: self.cross_attention(y, memory, target, source))
         return cast(Tensor, self.add_3(y, self.feed_forward))
