@@ -137,16 +137,18 @@ def test_a_sentence_that_begins_late_is_decoded_as_if_alone(variant):
 
 
 @torch.inference_mode()
-def test_rows_beyond_the_sentences_change_nothing():
+def test_rows_beyond_the_sentences_change_nothing_and_stay_at_the_start():
     model = build()
     step, _ = decoder_of(model, SOURCES)
     plain = Prefixes(model, SOURCES)
     step.move(np.array([2]), np.array([0]), count=2)
     plain.keep([2, 1])
-    slots = np.zeros((3, SLOTS), dtype=np.int64)
-    tokens = np.full((3, SLOTS), 5)
-    plain.grow(tokens[:2], slots[:2])
-    assert_close(step(tokens, slots)[:2], plain.logits())
+    slots, tokens = np.tile(np.arange(SLOTS), (3, 1)), np.full((3, SLOTS), 5)
+    for _ in range(9):
+        plain.grow(tokens[:2], slots[:2])
+        assert_close(step(tokens, slots)[:2], plain.logits())
+    assert step.position_P.tolist() == [10, 10, 0]
+    assert step.past_PJC[2].sum() == SLOTS
 
 
 def probabilities(*models: Transformer, ensemble: bool) -> list[torch.Tensor]:

@@ -3,8 +3,9 @@
 Each sentence has a place in buffers that are written in place, so that sentences come and go
 at any step and those beside them stay where they are.
 
-P places; B of them in use; J hypotheses of each; R rows: all of them; S source length; C columns
-of a cache; D d_model; H heads; K, V d_k and d_v per head; N heads of all sentences; W vocabulary.
+P places; B of them in use; J hypotheses of each; R rows: all of them; S source length;
+C columns of a cache; D d_model; H heads; K, V d_k and d_v per head; N heads of all sentences;
+W vocabulary.
 """
 
 import math
@@ -178,6 +179,7 @@ class CachedDecoder:
         slots = slots_BJ.shape[1]
         row_B1 = np.arange(last - first)[:, None]
         past_BJC = self.past_PJC[first:last][row_B1, slots_BJ]
+        past_BJC[self.count - first :] = False  # rows without a sentence stay at the start
         alive_BC = past_BJC.any(axis=1)
         most = int(alive_BC.sum(axis=1).max()) + slots
         if most > self.target.columns:
@@ -195,7 +197,7 @@ class CachedDecoder:
             self.column_position_PC[first:last][row_B1, columns_BJ] = position_B[:, None]
             age_BC = position_B[:, None] - self.column_position_PC[first:last]
             seen_BJC = past_BJC & (age_BC <= window // 2)[:, None]
-        position_B += 1
+        position_B[: self.count - first] += 1
         return columns_BJ, seen_BJC[..., : used_columns(past_BJC)]
 
     def move(self, origins: Ids, places: Ids, count: int) -> None:
@@ -206,6 +208,7 @@ class CachedDecoder:
             self.source.move(origin, place, self.source_length)
             self.target.move(origin, place, used_columns(self.past_PJC[place]))
             self.source_bias_PHS[place] = self.source_bias_PHS[origin]
+        self.position_P[count:] = 0
         self.count = count
 
 
