@@ -8,7 +8,7 @@ never runs code. `last.pt` is a model file with the optimizer's state on top.
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from aiayn.config import Config
-from aiayn.config_file import from_settings, settings_of
+from aiayn.config_file import from_settings
 from aiayn.data.atomic import atomic_write
 from aiayn.data.codec import Codec
 from aiayn.errors import DataError, UsageError
@@ -84,8 +84,7 @@ class ModelFile:
 
 def build_model(config: Config, codec: Codec) -> Transformer:
     """Return a network with fresh weights for these settings and this vocabulary."""
-    target = None if codec.shared else len(codec.target)
-    return Transformer(config.model, len(codec.source), target)
+    return Transformer(config.model, *codec.sizes)
 
 
 def save_model(path: Path, model: ModelFile) -> None:
@@ -93,7 +92,7 @@ def save_model(path: Path, model: ModelFile) -> None:
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "config": settings_of(model.config),
+        "config": asdict(model.config),
         "codec": model.codec.to_state(),
         "weights": model.weights,
         "step": model.step,

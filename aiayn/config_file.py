@@ -16,20 +16,15 @@ from aiayn.config import Config, Section, documentation
 from aiayn.errors import UsageError, did_you_mean, nearest
 
 
-def settings_of(config: Config) -> dict[str, dict[str, Any]]:
-    """Return the settings as nested dicts of plain values."""
-    return asdict(config)
-
-
 def from_settings(settings: dict[str, dict[str, Any]]) -> Config:
-    """Return the configuration that `settings_of` described."""
+    """Return the configuration that `asdict` described."""
     triples = [(s, k, str(v)) for s, values in settings.items() for k, v in values.items()]
     return change(Config(), triples, origin="the model file")
 
 
 def to_yaml(config: Config, *, documented: bool = False) -> str:
     """Return the complete configuration as YAML; reading it gives an equal one."""
-    text = yaml.safe_dump(settings_of(config), sort_keys=False)
+    text = yaml.safe_dump(asdict(config), sort_keys=False)
     if not documented:
         return text
     lines = []
@@ -104,7 +99,7 @@ def change(config: Config, triples: Iterable[tuple[str, str, str]], *, origin: s
 
 def differences(old: Config, new: Config) -> list[str]:
     """Return `optim.warmup: 4000 -> 8000` for each setting that differs."""
-    before, after = settings_of(old), settings_of(new)
+    before, after = asdict(old), asdict(new)
     return [
         f"{section}.{key}: {before[section][key]} -> {value}"
         for section, values in after.items()

@@ -1,4 +1,4 @@
-"""Validation: the loss on held-out pairs, and the score of held-out text, as training calls it.
+"""The score of held-out text, as training calls it.
 
 The score is that of `aiayn generate` followed by `aiayn score`: there is one way to translate
 and one to score.
@@ -8,16 +8,9 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from aiayn.config import DecodeConfig
-from aiayn.data.batch import Batch, collate
 from aiayn.data.folder import DataFolder
-from aiayn.data.plan import micro_batches
-from aiayn.data.shards import Corpus
-from aiayn.device import autocast, float32_products
+from aiayn.device import float32_products
 from aiayn.distributed import ProcessGroup
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translator import Translator
@@ -25,9 +18,6 @@ from aiayn.model.transformer import Transformer
 from aiayn.scoring.bleu import score_text
 from aiayn.scoring.brackets import score_trees
 from aiayn.scoring.score import Score
-
-# Returns the loss of a batch without smoothing, summed over its target tokens.
-BatchLoss = Callable[[Transformer, Batch], Tensor]
 
 # Translates the validation text and returns its score, the same on every process.
 ScoreModel = Callable[[Transformer, ProcessGroup], Score]
@@ -51,29 +41,6 @@ class Validation(NamedTuple):
         """The numbers by name, as metrics.jsonl holds them."""
         score = {} if self.score is None else {self.score.name: self.score.value}
         return {"loss": self.loss, "perplexity": self.perplexity, **score}
-
-
-@torch.inference_mode()
-def validation_loss(
-    model: Transformer,
-    corpus: Corpus,
-    group: ProcessGroup,
-    dtype: torch.dtype,
-    *,
-    batch_loss: BatchLoss,
-    limit: int,
-) -> float:
-    """Return the loss per token of a model in evaluation mode; the processes share the work."""
-    everything = np.arange(len(corpus))
-    source, target = corpus.source_lengths, corpus.target_lengths
-    sums = torch.zeros(2, dtype=torch.float64)
-    for _, rows in group.share(micro_batches(everything, source, target, limit=limit)):
-        batch = collate([corpus.pair(int(i)) for i in rows])
-        with autocast(group.device, dtype):
-            loss = batch_loss(model, batch.to(group.device))
-        sums += torch.tensor([loss.item(), batch.tokens], dtype=torch.float64)
-    group.all_reduce(sums)
-    return float(sums[0] / sums[1])
 
 
 def validation_score(data: DataFolder, decode: DecodeConfig) -> ScoreModel:

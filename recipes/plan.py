@@ -25,16 +25,9 @@ def main() -> None:
     # An earlier step makes the file of a rehearsal: a plan has only its preset.
     file = known.config if known.config and known.config.exists() else None
     config = resolve(known.preset, file, settings)
-    source, target = known.vocabulary
     tokens = config.train.steps * config.batch.tokens
-    flops = training_flops(
-        config.model,
-        source_vocabulary=source,
-        target_vocabulary=target,
-        source_tokens=tokens,
-        target_tokens=tokens,
-    )
-    parameters = parameters_of(config.model, source, target)["total"]
+    flops = training_flops(config.model, known.vocabulary, (tokens, tokens))
+    parameters = parameters_of(config.model, *known.vocabulary)["total"]
     print(
         f"    {parameters:,} parameters, {config.train.steps:,} updates of"
         f" {config.batch.tokens:,} tokens per side, {flops:.2g} floating-point operations"

@@ -12,10 +12,9 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
-from toy import make_data, tiny_config
+from toy import make_data, run_training, tiny_config
 
 from aiayn.cli import main
-from aiayn.commands.train import run_training
 from aiayn.data.folder import DataFolder
 
 
@@ -38,7 +37,7 @@ def trained(data: DataFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "train.valid_every=0",
         "train.log_every=50",
     )
-    run_training(data.path, run, config, "cpu", None, None)
+    run_training(data.path, run, config)
     return run
 
 

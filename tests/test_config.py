@@ -2,7 +2,7 @@
 
 import ast
 import inspect
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, asdict, fields
 
 import pytest
 
@@ -24,7 +24,6 @@ from aiayn.config_file import (
     differences,
     from_settings,
     read_yaml,
-    settings_of,
     to_yaml,
 )
 from aiayn.errors import UsageError
@@ -54,7 +53,7 @@ def test_writing_and_reading_a_preset_gives_it_back(name, tmp_path):
     assert read_yaml(path, Config()) == PRESETS[name]
     # The file is complete: what lay below it shows through nowhere.
     assert read_yaml(path, PRESETS["parsing"]) == PRESETS[name]
-    assert from_settings(settings_of(PRESETS[name])) == PRESETS[name]
+    assert from_settings(asdict(PRESETS[name])) == PRESETS[name]
 
 
 def test_a_written_file_has_the_order_of_the_source():
@@ -252,7 +251,7 @@ def test_a_number_out_of_range_names_file_and_line(refusal_of):
 def test_zero_is_a_number_where_it_means_something(assignment):
     section, key = assignment.removesuffix("=0").split(".")
     changed = apply_overrides(Config(), [assignment])
-    assert settings_of(changed)[section][key] == 0
+    assert asdict(changed)[section][key] == 0
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -260,7 +259,7 @@ def test_settings_that_only_fit_together_may_come_in_any_order(order):
     assignments = ["model.d_model=511", "model.positions=learned"]
     changed = apply_overrides(Config(), assignments[::order])
     assert changed.model == ModelConfig(d_model=511, positions="learned")
-    assert from_settings(settings_of(changed)) == changed
+    assert from_settings(asdict(changed)) == changed
 
 
 @pytest.mark.parametrize(
@@ -326,7 +325,7 @@ def test_every_setting_has_a_line_of_documentation_and_a_default():
 @pytest.mark.parametrize("name", PRESETS)
 def test_documented_yaml_explains_every_setting_and_reads_back_the_same(name, tmp_path):
     text = to_yaml(PRESETS[name], documented=True)
-    settings = sum(len(section) for section in settings_of(PRESETS[name]).values())
+    settings = sum(len(section) for section in asdict(PRESETS[name]).values())
     assert text.count("  # ") == settings
     (tmp_path / "all.yaml").write_text(text)
     assert read_yaml(tmp_path / "all.yaml", Config()) == PRESETS[name]

@@ -4,6 +4,7 @@ import pytest
 import torch
 from toy import tiny_config
 
+from aiayn.config import BatchConfig
 from aiayn.data.plan import plan_epoch
 from aiayn.training.cost import PAPER_COST, paper_flops, parameters_of, training_flops
 from aiayn.training.estimate import estimate
@@ -22,18 +23,15 @@ def test_a_token_costs_six_operations_a_weight_that_it_meets():
     parts = parameters_of(model, 100)
     encoder = sum(count for name, count in parts.items() if name.startswith("encoder"))
     decoder = sum(count for name, count in parts.items() if name.startswith("decoder"))
-    flops = training_flops(
-        model, source_vocabulary=100, target_vocabulary=None, source_tokens=7, target_tokens=3
-    )
+    flops = training_flops(model, (100, None), (7, 3))
     assert flops == 6 * (7 * encoder + 3 * (decoder + 100 * model.d_model))
 
 
 def test_the_estimate_of_a_run_follows_its_plan(data):
     config = tiny_config("batch.micro_tokens=250")
     corpus = data.corpus("train")
-    plan = plan_epoch(
-        corpus.source_lengths, corpus.target_lengths, tokens=400, jitter=0.1, seed=1, epoch=0
-    )
+    batch = BatchConfig(tokens=400)
+    plan = plan_epoch(corpus.source_lengths, corpus.target_lengths, batch, seed=1, epoch=0)
     found = estimate(data, config, 2, torch.device("cpu"))
     assert found["updates per epoch"] == len(plan)
     assert found["epochs"] == pytest.approx(12 / len(plan), abs=0.01)

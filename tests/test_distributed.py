@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy import TINY, as_in_a_terminal, tiny_config
+from toy import TINY, as_in_a_terminal, run_training, tiny_config
 
 from aiayn.checkpoint import load_model
-from aiayn.commands.train import run_training
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError
 from aiayn.run_folder import list_steps
@@ -45,7 +44,7 @@ def run_module(*line: object) -> subprocess.CompletedProcess[str]:
 def runs(data, tmp_path_factory):
     """The same run made by one process and by two."""
     folder = tmp_path_factory.mktemp("ranks")
-    run_training(data.path, folder / "one", tiny_config(*SETTINGS), "cpu", None, None)
+    run_training(data.path, folder / "one", tiny_config(*SETTINGS))
     line = ("train", data.path, "-o", folder / "two", *COMMAND, *SETTINGS)
     done = run_module(*TORCHRUN, *line)
     assert done.returncode == 0, done.stderr
@@ -89,7 +88,7 @@ def test_any_size_of_micro_batch_leads_to_the_same_weights(data, tmp_path):
     for limit in (100, 300, 5000):
         run, settings = tmp_path / str(limit), (*SETTINGS, *smooth)
         config = tiny_config(*settings, f"batch.micro_tokens={limit}")
-        run_training(data.path, run, config, "cpu", None, None)
+        run_training(data.path, run, config)
         found.append(load_model(run / "last.pt").weights)
     for key, weight in found[0].items():
         for other in found[1:]:
@@ -101,7 +100,7 @@ def test_one_process_resumes_the_run_of_two(runs, data, tmp_path):
     one, two = (Path(shutil.copytree(run, tmp_path / run.name)) for run in runs)
     for run in (one, two):
         settings = tiny_config(*SETTINGS, "train.steps=52")
-        run_training(data.path, run, settings, "cpu", None, None)
+        run_training(data.path, run, settings)
     rows = [metrics(run)[-1] for run in (one, two)]
     assert rows[0]["step"] == 52
     assert rows[0]["valid"] == pytest.approx(rows[1]["valid"], rel=1e-12)
@@ -131,8 +130,7 @@ def test_processes_save_by_the_clock_and_stop_together(data, tmp_path):
 SMALL_MEMORY = """
 import os, sys
 from pathlib import Path
-from toy import tiny_config
-from aiayn.commands.train import run_training
+from toy import run_training, tiny_config
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError
 from aiayn.training import update
@@ -146,7 +144,7 @@ def batch_loss(model, batch, smoothing):
 
 update.batch_loss = batch_loss
 data, run, *settings = sys.argv[1:]
-run_training(Path(data), Path(run), tiny_config(*settings), "cpu", None, None)
+run_training(Path(data), Path(run), tiny_config(*settings))
 print("largest at last", max(sizes[-4:]))
 """
 
@@ -159,7 +157,7 @@ def test_what_does_not_fit_in_one_process_is_cut_in_all_with_the_same_result(dat
         "model.activation=swish",
         "batch.micro_tokens=250",
     )
-    run_training(data.path, tmp_path / "one", tiny_config(*settings), "cpu", None, None)
+    run_training(data.path, tmp_path / "one", tiny_config(*settings))
     script = tmp_path / "script.py"
     script.write_text(f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n")
     script.write_text(script.read_text() + SMALL_MEMORY)

@@ -68,7 +68,7 @@ def one_update(device: torch.device) -> Update:
 
 def count_calls(steps: int = 2) -> Counter[str]:
     """Return the ATen calls of the last of some updates; the first makes Adam's moments."""
-    codec = SimpleNamespace(shared=True, source=range(37_000))
+    codec = SimpleNamespace(sizes=(37_000, None))
     state = fresh_state(preset("base"), codec, META, torch.float32)
     update, group = one_update(META), ProcessGroup(0, 1, META)
     for _ in range(steps):
@@ -96,7 +96,7 @@ def test_a_number_that_is_read_within_an_update_is_noticed(on_meta, monkeypatch)
 
 def calls_of_a_step(layers: int) -> Counter[str]:
     """Return the ATen calls of a step of beam search on a device."""
-    codec = SimpleNamespace(shared=True, source=range(1000))
+    codec = SimpleNamespace(sizes=(1000, None))
     config = apply_overrides(preset("base"), [f"model.layers={layers}"])
     model = fresh_state(config, codec, META, torch.float32).model.eval()
     with torch.inference_mode():

@@ -3,11 +3,12 @@
 import json
 import shutil
 import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict
 
 import pytest
 
 from aiayn.config import Config
-from aiayn.config_file import read_yaml, settings_of
+from aiayn.config_file import read_yaml
 from aiayn.presets import preset
 
 
@@ -31,7 +32,7 @@ def test_a_preset_has_the_papers_number_of_parameters(told, name, total):
     found = told("--preset", name, "--vocab-size", 37000)
     assert found["parameters"]["total"] == total
     assert sum(found["parameters"].values()) == 2 * total
-    assert found["settings"] == settings_of(preset(name))
+    assert found["settings"] == asdict(preset(name))
 
 
 def test_two_vocabularies_are_counted_apart(told):

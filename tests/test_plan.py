@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aiayn.config import BatchConfig
 from aiayn.data import plan as plan_module
 from aiayn.data.plan import batches_by_length, micro_batches, plan_epoch
 
@@ -19,7 +20,8 @@ SOURCE, TARGET = random_lengths()
 
 def plan(source=SOURCE, target=TARGET, **changed):
     settings = {"tokens": 300, "jitter": 0.1, "seed": 1, "epoch": 0} | changed
-    return plan_epoch(source, target, **settings)
+    batch = BatchConfig(tokens=settings["tokens"], jitter=settings["jitter"])
+    return plan_epoch(source, target, batch, seed=settings["seed"], epoch=settings["epoch"])
 
 
 def updates(**changed):
@@ -165,10 +167,9 @@ def test_micro_batches_do_not_depend_on_the_order_of_an_update():
 def test_the_plan_is_the_same_however_many_pairs_are_looked_at_together(block, monkeypatch):
     random = np.random.default_rng(2)
     lengths = random.integers(1, 30, (2, 400), dtype=np.int32)
-    settings = {"tokens": 60, "jitter": 0.1, "seed": 1, "epoch": 0}
-    wanted = plan_epoch(*lengths, **settings)
+    wanted = plan(*lengths, tokens=60)
     monkeypatch.setattr(plan_module, "BLOCK", block)
-    assert plan_epoch(*lengths, **settings).bounds.tolist() == wanted.bounds.tolist()
+    assert plan(*lengths, tokens=60).bounds.tolist() == wanted.bounds.tolist()
 
 
 def test_batches_by_length_hold_each_sequence_once_and_the_longest_first():

@@ -10,8 +10,8 @@ from aiayn.checkpoint import load_model
 from aiayn.distributed import ProcessGroup
 from aiayn.run_folder import Progress, validation_key
 from aiayn.scoring.score import Score
-from aiayn.training.loss import batch_loss
-from aiayn.validation import Validation, validation_loss, validation_score
+from aiayn.training.loss import validation_loss
+from aiayn.validation import Validation, validation_score
 
 ALONE = ProcessGroup(0, 1, torch.device("cpu"))
 
@@ -25,14 +25,7 @@ def file(trained):
 def test_the_perplexity_is_that_of_score_for_any_size_of_batch(
     trained, file, data, aiayn, limit
 ):
-    found = validation_loss(
-        file.build(),
-        data.corpus("valid"),
-        ALONE,
-        torch.float32,
-        batch_loss=lambda model, batch: batch_loss(model, batch, smoothing=0.0).plain,
-        limit=limit,
-    )
+    found = validation_loss(file.build(), data.corpus("valid"), ALONE, torch.float32, limit)
     valid = (data.path / "valid.src", data.path / "valid.ref")
     _, out, _ = aiayn("score", "--model", trained / "average.pt", *valid, "--json")
     assert math.exp(found) == pytest.approx(json.loads(out)["scores"][0]["value"], rel=1e-4)

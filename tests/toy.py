@@ -21,6 +21,7 @@ from aiayn.data.settings import Settings
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
 from aiayn.sample.corpus import make_chunk
+from aiayn.training.loop import train
 
 
 def sample_pairs(number: int, seed: int) -> Iterator[tuple[str, str]]:
@@ -107,3 +108,8 @@ def keep_attention_weights(model: Transformer, wanted: bool = True) -> None:
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.keep_weights = wanted
+
+
+def run_training(data: Path, run: Path, config: Config) -> None:
+    """Train in this process."""
+    train(DataFolder.open(data), run, config, device="cpu")

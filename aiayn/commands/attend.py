@@ -84,13 +84,11 @@ def attend(options: AttendOptions) -> None:
     source = read_sentence(options.source)
     kinds, layers, heads = map(split, (options.kind, options.layer, options.head))
     from aiayn.checkpoint import load_model
-    from aiayn.generation.attention_maps import CROSS, MEAN, require_choice
+    from aiayn.generation.attention_maps import CROSS, MEAN
     from aiayn.run_folder import find_model
 
     path = find_model(options.model)
     model = load_model(path)
-    # Before the translation, which takes a while.
-    require_choice(model.config.model, kinds=kinds, layers=layers, heads=heads)
     if path != options.model:
         console.say(f"model: {path}")
     pair, attention = compute(model, source, options.target, options.device)

@@ -1,6 +1,6 @@
 """`aiayn info`: describe a preset, a data folder, a run or a model."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ import typer
 
 from aiayn import console
 from aiayn.commands.options import command
-from aiayn.config_file import differences, settings_of, to_yaml
+from aiayn.config_file import differences, to_yaml
 from aiayn.data.atomic import require_writable, write_bytes
 from aiayn.data.settings import Settings
 from aiayn.errors import UsageError
@@ -94,7 +94,7 @@ def describe_preset(name: str, vocab_size: str) -> dict[str, Any]:
     config = find_preset(name)
     source, target = parse_sizes(vocab_size)
     parameters = parameters_of(config.model, source, target)
-    return {"preset": name, "parameters": parameters, "settings": settings_of(config)}
+    return {"preset": name, "parameters": parameters, "settings": asdict(config)}
 
 
 def parse_sizes(text: str) -> tuple[int, int | None]:
@@ -147,7 +147,7 @@ def describe_model(path: Path) -> dict[str, Any]:
         "differs from base": dict(
             change.split(": ", 1) for change in differences(PRESETS["base"], file.config)
         ),
-        "settings": settings_of(file.config),
+        "settings": asdict(file.config),
     }
 
 

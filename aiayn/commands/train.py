@@ -111,8 +111,23 @@ def train(options: TrainOptions) -> None:
         DataFolder.open(options.data)
         choose_device(options.device, local_rank=options.nproc - 1)
         raise typer.Exit(launch(options.nproc, sys.argv[1:]))
-    run_training(
-        options.data, options.output, config, options.device, seconds, options.init_from
+    from aiayn.data.folder import DataFolder
+    from aiayn.run_folder import open_model
+    from aiayn.training import loop
+
+    # A run of days must not die because the terminal that showed its progress is gone.
+    console.ignore_broken_stderr()
+    data = DataFolder.open(options.data)
+    if not data.has("valid"):
+        console.warn(f"{data.path} has no validation pairs, so no checkpoint is the best one")
+    loop.train(
+        data,
+        options.output,
+        config,
+        device=options.device,
+        seconds=seconds,
+        init_from=open_model(options.init_from) if options.init_from else None,
+        metrics_writer=tensorboard(options.output) if config.train.tensorboard else None,
     )
 
 
@@ -155,35 +170,6 @@ def show_estimate(options: TrainOptions, config: Config) -> None:
     parameters = found.pop("parameters")
     console.result_table(["plan", ""], list(found.items()))
     console.result_table(["parameters", ""], list(parameters.items()))
-
-
-def run_training(
-    data: Path,
-    output: Path,
-    config: Config,
-    device: str,
-    seconds: float | None,
-    init_from: Path | None,
-) -> None:
-    """Open the data and train."""
-    from aiayn.data.folder import DataFolder
-    from aiayn.run_folder import open_model
-    from aiayn.training.loop import train
-
-    # A run of days must not die because the terminal that showed its progress is gone.
-    console.ignore_broken_stderr()
-    folder = DataFolder.open(data)
-    if not folder.has("valid"):
-        console.warn(f"{data} has no validation pairs, so no checkpoint is the best one")
-    train(
-        folder,
-        output,
-        config,
-        device=device,
-        seconds=seconds,
-        init_from=open_model(init_from) if init_from else None,
-        metrics_writer=tensorboard(output) if config.train.tensorboard else None,
-    )
 
 
 def tensorboard(output: Path) -> "MetricsWriter":

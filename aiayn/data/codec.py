@@ -39,6 +39,11 @@ class Codec:
             return self.source is self.target
         return self.source.table == self.target.table
 
+    @property
+    def sizes(self) -> tuple[int, int | None]:
+        """Entries of the source's and of the target's vocabulary; None: they are shared."""
+        return len(self.source), None if self.shared else len(self.target)
+
     def encode_source(self, text: str) -> list[int]:
         """Return the ids of a source text, ending in EOS."""
         return self.encode_source_batch([text])[0]

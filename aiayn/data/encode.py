@@ -1,8 +1,6 @@
 """Encode a block of text on both sides, drop what the filters name, and count."""
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import chain, compress
@@ -40,18 +38,6 @@ class Encoded:
     """Source and reference lines of the kept pairs, where text is kept."""
 
 
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Switch off the search for reference cycles, which would take 3 to 5% of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 @dataclass(frozen=True)
 class Encoder:
     """Encodes blocks and drops what its filters name; it can be sent to another process.
@@ -69,7 +55,6 @@ class Encoder:
     """File with one byte a pair, 1 if the pair repeats an earlier one."""
     keep_text: bool = False
 
-    @_without_garbage_collection()
     def __call__(self, block: Block) -> Encoded:
         """Encode the pairs of a block and drop what the filters name."""
         sources, targets = split_lines(block.source), split_lines(block.target)

@@ -13,6 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from aiayn.config import BatchConfig
+
 Lengths = NDArray[np.int32]
 PairNumbers = NDArray[np.int64]
 # Pairs whose lengths are added up at a time.
@@ -42,22 +44,21 @@ class EpochPlan:
 def plan_epoch(
     source_lengths: Lengths,
     target_lengths: Lengths,
+    batch: BatchConfig,
     *,
-    tokens: int,
-    jitter: float,
     seed: int,
     epoch: int,
 ) -> EpochPlan:
-    """Group pairs of similar length into updates of at most `tokens` tokens on either side."""
+    """Group pairs of similar length into updates of at most `batch.tokens` on either side."""
     # Differs from the paper, which says "approximately": `tokens` is a limit, on either side.
     random = np.random.default_rng((seed, epoch))
     key = np.maximum(source_lengths, target_lengths).astype(np.float32)
     draw = random.random(len(key), dtype=np.float32)
     # One draw serves twice: it stretches the length, and it shuffles pairs of equal length.
-    key *= 1 + jitter * (2 * draw - 1)
+    key *= 1 + batch.jitter * (2 * draw - 1)
     key += draw
     order = np.argsort(key, kind="stable")
-    bounds = _cut(order, (source_lengths, target_lengths), tokens)
+    bounds = _cut(order, (source_lengths, target_lengths), batch.tokens)
     return EpochPlan(order, bounds, random.permutation(len(bounds) - 1))
 
 

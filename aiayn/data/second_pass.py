@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from pathlib import Path
 
 from aiayn import console
@@ -49,7 +48,12 @@ def encode_split(
     """Encode a split: training pairs into several shards, others into one beside their text."""
     total, size = state.pairs[split], state.job.settings.shard_size
     # If a shard has lost a file, it and all that follow are written again.
-    records = list(takewhile(partial(_is_complete, output), state.records.get(split, [])))
+    files = {path.name for path in output.iterdir()}
+    records = []
+    for record in state.records.get(split, []):
+        if not {f"{record.shard.name}.bin", f"{record.shard.name}.idx"} <= files:
+            break
+        records.append(record)
     state.records[split] = records
     blocks = islice(read_blocks(inputs), sum(record.blocks for record in records), None)
     workers = workers or min(count_cores(), 1 + total // PAIRS_PER_WORKER)
@@ -62,10 +66,6 @@ def encode_split(
             rest = chain([first], results)
             records.append(_write(name, rest, encoder, output, size=size, step=step))
             state.save(output)
-
-
-def _is_complete(output: Path, record: ShardRecord) -> bool:
-    return all((output / f"{record.shard.name}.{end}").is_file() for end in ("bin", "idx"))
 
 
 def _write(

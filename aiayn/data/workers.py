@@ -1,5 +1,6 @@
 """Work shared among processes, with results in the order of the items."""
 
+import gc
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -93,6 +94,8 @@ class _Worker:
 
 def _begin(function: Callable[[Any], Any]) -> None:
     _Worker.function = function
+    # Lists of ids hold no reference cycles, and looking for some takes 3 to 5% of the time.
+    gc.disable()
     leave_signals_to_parent()
     Thread(target=_end_with_parent, daemon=True).start()
 

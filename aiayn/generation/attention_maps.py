@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aiayn.config import ModelConfig
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.trees import clean, linearize, parse_tree
@@ -78,19 +77,6 @@ class SentenceAttention:
         return replace(self, maps=maps, layers=chosen_layers, heads=chosen_heads)
 
 
-def require_choice(
-    config: ModelConfig, *, kinds: Sequence[str], layers: Sequence[str], heads: Sequence[str]
-) -> None:
-    """Refuse a kind, layer or head that a model of these settings does not have."""
-    _choose("kind", kinds, list(KINDS))
-    _choose("layer", layers, _numbers(config.layers))
-    _choose_heads(heads, _numbers(config.heads))
-
-
-def _numbers(count: int) -> list[int]:
-    return list(range(1, count + 1))
-
-
 def _choose_heads(wanted: Sequence[str], existing: Sequence[int | str]) -> list[int | str]:
     return [MEAN] if list(wanted) == [MEAN] else _choose("head", wanted, list(existing))
 
@@ -133,8 +119,8 @@ def compute_attention(
                 fix="use an earlier checkpoint of the run",
             )
         maps[kind] = AttentionMaps(queries, keys, weights_NHLM)
-    layers, heads = _numbers(model.config.layers), _numbers(model.config.heads)
-    return SentenceAttention(read, written, maps, layers, [*heads])
+    layers, heads = range(1, model.config.layers + 1), range(1, model.config.heads + 1)
+    return SentenceAttention(read, written, maps, [*layers], [*heads])
 
 
 class SentencePair(NamedTuple):

@@ -18,23 +18,19 @@ def paper_flops(seconds: float, gpus: int) -> float:
 
 
 def training_flops(
-    model: ModelConfig,
-    *,
-    source_vocabulary: int,
-    target_vocabulary: int | None,
-    source_tokens: int,
-    target_tokens: int,
+    model: ModelConfig, vocabularies: tuple[int, int | None], tokens: tuple[int, int]
 ) -> float:
     """Count the matrix products: 2 operations a weight forward and 4 backward, for each token.
 
     Attention's own products, which grow with the square of the length, are left out: for
-    sentences of 30 tokens they are below a hundredth.
+    sentences of 30 tokens they are below a hundredth. Vocabularies and tokens are those of
+    source and target.
     """
-    parts = parameters_of(model, source_vocabulary, target_vocabulary)
+    parts = parameters_of(model, *vocabularies)
     encoder = sum(count for name, count in parts.items() if name.startswith("encoder."))
     decoder = sum(count for name, count in parts.items() if name.startswith("decoder."))
-    output = (target_vocabulary or source_vocabulary) * model.d_model
-    return 6.0 * (encoder * source_tokens + (decoder + output) * target_tokens)
+    output = (vocabularies[1] or vocabularies[0]) * model.d_model
+    return 6.0 * (encoder * tokens[0] + (decoder + output) * tokens[1])
 
 
 def count_parameters(model: Transformer) -> dict[str, int]:

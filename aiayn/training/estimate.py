@@ -23,14 +23,7 @@ def estimate(
     corpus, codec = data.corpus("train"), data.codec
     source, target = corpus.source_lengths, corpus.target_lengths
     batch = config.batch
-    plan = plan_epoch(
-        source,
-        target,
-        tokens=batch.tokens,
-        jitter=batch.jitter,
-        seed=config.train.seed,
-        epoch=0,
-    )
+    plan = plan_epoch(source, target, batch, seed=config.train.seed, epoch=0)
     chosen = np.linspace(0, len(plan) - 1, min(len(plan), SAMPLED_UPDATES)).astype(int)
     tokens = [int(target[plan.pairs(u)].sum()) for u in chosen]
     micro = [
@@ -40,16 +33,10 @@ def estimate(
     per_update = float(np.mean(micro))
     busy = min(processes, round(per_update))
     per_process = round(per_update / busy)
-    target_size = None if codec.shared else len(codec.target)
-    parameters = parameters_of(config.model, len(codec.source), target_size)
+    parameters = parameters_of(config.model, *codec.sizes)
     epochs = config.train.steps / len(plan)
-    flops = training_flops(
-        config.model,
-        source_vocabulary=len(codec.source),
-        target_vocabulary=target_size,
-        source_tokens=int(source.sum() * epochs),
-        target_tokens=int(target.sum() * epochs),
-    )
+    tokens_in_all = (int(source.sum() * epochs), int(target.sum() * epochs))
+    flops = training_flops(config.model, codec.sizes, tokens_in_all)
     last, best = parse_keep(config.train.keep)
     model_bytes = FLOAT32 * parameters["total"]
     sums = sum_type(device)

@@ -46,9 +46,7 @@ def updates_from(
     """Yield updates endlessly, starting at a position in the plan."""
     source, target = corpus.source_lengths, corpus.target_lengths
     while True:
-        plan = plan_epoch(
-            source, target, tokens=batch.tokens, jitter=batch.jitter, seed=seed, epoch=epoch
-        )
+        plan = plan_epoch(source, target, batch, seed=seed, epoch=epoch)
         for position in range(number, len(plan)):
             pairs = plan.pairs(position)
             last = position + 1 == len(plan)

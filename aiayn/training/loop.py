@@ -22,7 +22,7 @@ from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
 from aiayn.training.loader import Update, prefetched, updates_from
 from aiayn.training.log import MetricsWriter, TrainingLog, TrainingMetrics
-from aiayn.training.loss import batch_loss
+from aiayn.training.loss import validation_loss
 from aiayn.training.start import (
     check_init_from,
     check_lengths,
@@ -33,7 +33,7 @@ from aiayn.training.start import (
 )
 from aiayn.training.state import TrainState
 from aiayn.training.update import current_rate, run_update
-from aiayn.validation import ScoreModel, Validation, validation_loss, validation_score
+from aiayn.validation import ScoreModel, Validation, validation_score
 
 
 @dataclass
@@ -243,14 +243,7 @@ def validate(t: Training) -> None:
     progress = t.state.progress
     model = t.state.model
     model.eval()
-    loss = validation_loss(
-        model,
-        t.valid,
-        t.group,
-        t.dtype,
-        batch_loss=lambda model, batch: batch_loss(model, batch, smoothing=0.0).plain,
-        limit=t.config.batch.micro_tokens,
-    )
+    loss = validation_loss(model, t.valid, t.group, t.dtype, t.config.batch.micro_tokens)
     score = t.score(model, t.group) if t.score and math.isfinite(loss) else None
     model.train()
     found = Validation(loss, score)

@@ -9,11 +9,16 @@ N tokens; W vocabulary.
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from aiayn.data.batch import Batch
+from aiayn.data.batch import Batch, collate
+from aiayn.data.plan import micro_batches
+from aiayn.data.shards import Corpus
+from aiayn.device import autocast
+from aiayn.distributed import ProcessGroup
 from aiayn.kernels.cross_entropy import fused_linear_cross_entropy
 from aiayn.model.transformer import Transformer
 
@@ -52,3 +57,23 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Loss:
             states_ND, output.weight, batch.gold_N, smoothing, output.bias
         )
     )
+
+
+@torch.inference_mode()
+def validation_loss(
+    model: Transformer, corpus: Corpus, group: ProcessGroup, dtype: torch.dtype, limit: int
+) -> float:
+    """Return the plain loss per token of a model in evaluation mode; processes share the work.
+
+    Batches have at most `limit` padded tokens.
+    """
+    everything = np.arange(len(corpus))
+    source, target = corpus.source_lengths, corpus.target_lengths
+    sums = torch.zeros(2, dtype=torch.float64)
+    for _, rows in group.share(micro_batches(everything, source, target, limit=limit)):
+        batch = collate([corpus.pair(int(i)) for i in rows])
+        with autocast(group.device, dtype):
+            loss = batch_loss(model, batch.to(group.device), smoothing=0.0)
+        sums += torch.tensor([loss.plain.item(), batch.tokens], dtype=torch.float64)
+    group.all_reduce(sums)
+    return float(sums[0] / sums[1])

@@ -13,13 +13,8 @@ def summarize(run: Path, last: ModelFile) -> dict[str, Any]:
     progress = Progress.of(last)
     validations = [row for row in RunFolder(run).read_metrics() if "valid" in row]
     best = next((row for row in reversed(validations) if row["best"]), None)
-    flops = training_flops(
-        last.config.model,
-        source_vocabulary=len(last.codec.source),
-        target_vocabulary=None if last.codec.shared else len(last.codec.target),
-        source_tokens=progress.source_tokens,
-        target_tokens=progress.target_tokens,
-    )
+    tokens = (progress.source_tokens, progress.target_tokens)
+    flops = training_flops(last.config.model, last.codec.sizes, tokens)
     return {
         "run": str(run),
         "updates": f"{progress.step:,} of {last.config.train.steps:,}",

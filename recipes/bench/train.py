@@ -59,7 +59,7 @@ def make_updates(count: int, tokens: int, micro_tokens: int) -> list[Update]:
     random = np.random.default_rng(1)
     target = np.clip(random.normal(16, 4.5, 40_000), 5, 45).astype(np.int32)
     source = np.clip(target + random.normal(-0.5, 2, len(target)), 4, 45).astype(np.int32)
-    plan = plan_epoch(source, target, tokens=tokens, jitter=0.1, seed=1, epoch=0)
+    plan = plan_epoch(source, target, BatchConfig(tokens=tokens), seed=1, epoch=0)
     updates = []
     for number in range(count):
         pairs = plan.pairs(number)
@@ -199,7 +199,7 @@ def serve_plan(a: argparse.Namespace) -> None:
     target = random.integers(1, 60, a.pairs, dtype=np.int32)
     source = random.integers(1, 60, a.pairs, dtype=np.int32)
     begin = time.perf_counter()
-    plan = plan_epoch(source, target, tokens=25_000, jitter=0.1, seed=1, epoch=0)
+    plan = plan_epoch(source, target, BatchConfig(), seed=1, epoch=0)
     seconds = time.perf_counter() - begin
     print(json.dumps({"seconds": seconds, "memory": peak_memory(CPU), "updates": len(plan)}))
 
@@ -339,13 +339,7 @@ def main() -> None:
 def report(size: str, updates: list[Update], found: dict[str, list[dict[str, float]]]) -> None:
     tokens = [update.target_tokens for update in updates]
     flops = [
-        training_flops(
-            SIZES[size],
-            source_vocabulary=WORDS,
-            target_vocabulary=None,
-            source_tokens=update.source_tokens,
-            target_tokens=update.target_tokens,
-        )
+        training_flops(SIZES[size], (WORDS, None), (update.source_tokens, update.target_tokens))
         for update in updates
     ]
     peak = statistics.median(one["rate"] for one in found["matrix"])
