@@ -238,7 +238,7 @@ def test_the_number_of_tokens_compiles_nothing_anew(monkeypatch):
     monkeypatch.setattr(layout, "spare_rows", lambda device: 2)  # as on a GPU
     small = {"layers": 1, "d_model": 8, "d_ff": 8, "heads": 2, "d_k": 4, "d_v": 4, "dropout": 0}
     config = tiny_config("train.compile=true", *(f"model.{k}={v}" for k, v in small.items()))
-    codec = SimpleNamespace(shared=True, source=range(8))
+    codec = SimpleNamespace(sizes=(8, None))
     model = fresh_state(config, codec, CPU, torch.float32).model
     torch._dynamo.reset()
     counters.clear()
