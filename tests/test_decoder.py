@@ -1,14 +1,13 @@
 """Training, teacher forcing and search run one decoder; a cache changes no result."""
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from aiayn.config import ModelConfig
 from aiayn.data.batch import batch_of, pad
-from aiayn.generation import decoder
-from aiayn.generation.decoder import CachedDecoder, Ensemble
-from aiayn.kernels.layout import Layout
-from aiayn.model.layers import DecoderLayer, LayerCache
+from aiayn.generation.decoder import CachedDecoder, Ensemble, used_columns
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS, PAD
 
@@ -34,24 +33,34 @@ def build(**settings: object) -> Transformer:
 
 
 class Prefixes:
-    """Token sequences that follow parents as the caches do, to compare with."""
+    """Token sequences that grow, move and end as the caches do, to compare with."""
 
-    def __init__(self, model: Transformer) -> None:
-        self.model = model
-        self.source_RS = pad(SOURCES).repeat_interleave(SLOTS, dim=0)
-        self.target_RT = torch.empty(len(self.source_RS), 0, dtype=torch.long)
+    def __init__(self, model: Transformer, sources: list[list[int]]) -> None:
+        self.model, self.source_BS = model, pad(sources)
+        self.target_BJT = torch.empty(len(sources), 1, 0, dtype=torch.long)
 
-    def grow(self, tokens_BJ: torch.Tensor, parents_BJ: torch.Tensor) -> None:
-        rows_R = parents_BJ.flatten()
-        self.source_RS = self.source_RS[rows_R]
-        tokens_R1 = tokens_BJ.flatten()[:, None]
-        self.target_RT = torch.cat([self.target_RT[rows_R], tokens_R1], dim=1)
+    def grow(self, tokens_BJ: np.ndarray, slots_BJ: np.ndarray) -> None:
+        row_B1 = torch.arange(len(tokens_BJ))[:, None]
+        slots = torch.from_numpy(slots_BJ).clamp(max=self.target_BJT.size(1) - 1)
+        newest_BJ1 = torch.from_numpy(tokens_BJ)[..., None]
+        self.target_BJT = torch.cat([self.target_BJT[row_B1, slots], newest_BJ1], dim=-1)
+
+    def keep(self, places: list[int]) -> None:
+        self.source_BS, self.target_BJT = self.source_BS[places], self.target_BJT[places]
 
     def logits(self) -> torch.Tensor:
         """Return the logits of what follows, from a full forward pass."""
-        unknown = torch.full((len(self.target_RT), 1), PAD)
-        target_RT = torch.cat([self.target_RT, unknown], dim=1)
-        return self.model(self.source_RS, target_RT)[:, -1].view(-1, SLOTS, VOCABULARY)
+        target_BJT = F.pad(self.target_BJT, (0, 1), value=PAD)
+        source_RS = self.source_BS.repeat_interleave(target_BJT.size(1), dim=0)
+        logits_RTW = self.model(source_RS, target_BJT.flatten(0, 1))
+        return logits_RTW[:, -1].view(*target_BJT.shape[:2], -1)
+
+
+def decoder_of(model: Transformer, sources: list[list[int]], width: int = SLOTS):
+    """Return a decoder of these sentences, and the logits of their first tokens."""
+    step = CachedDecoder(model, width)
+    step.reserve(len(sources), max(map(len, sources)), limit=64 if not model.longest else 16)
+    return step, step.admit(sources)
 
 
 def assert_close(found: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -60,10 +69,10 @@ def assert_close(found: torch.Tensor, wanted: torch.Tensor) -> None:
 
 def logits_step_by_step(model: Transformer, target_BT: torch.Tensor) -> torch.Tensor:
     """Return the logits of each target token from the decoder with caches."""
-    step, parents = CachedDecoder(model, pad(SOURCES)), torch.arange(len(SOURCES))[:, None]
-    found = [step(torch.full((len(SOURCES), 1), PAD), None)]
-    found += [step(tokens_B1, parents) for tokens_B1 in target_BT[:, :-1, None].unbind(1)]
-    return torch.cat(found, dim=1)
+    step, first = decoder_of(model, SOURCES, width=1)
+    slots_B1 = np.zeros((len(SOURCES), 1), dtype=np.int64)
+    tokens = target_BT[:, :-1, None].unbind(1)
+    return torch.cat([first, *(step(each.numpy(), slots_B1) for each in tokens)], dim=1)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
@@ -80,89 +89,80 @@ def test_training_teacher_forcing_and_search_give_the_same_logits(variant):
     assert_close(searched, forced)
 
 
-def called(model: Transformer) -> list[str]:
-    """Return a list that the names of the decoder's modules are added to as they run."""
-    names: list[str] = []
-    for name, module in model.decoder.named_modules():
-        module.register_forward_hook(lambda *_, name=name: names.append(name))
-    return names
-
-
-@torch.inference_mode()
-def test_a_step_of_the_search_runs_the_modules_that_training_runs_in_the_same_order():
-    model = build()
-    names = called(model)
-    model(pad(SOURCES), pad(TARGETS))
-    of_training = names.copy()
-    step = CachedDecoder(model, pad(SOURCES))
-    names.clear()
-    step(torch.full((3, SLOTS), PAD), None)
-    assert names == of_training
-    assert names.count("0") == names.count("1") == 1  # the layers themselves
-
-
-@torch.inference_mode()
-def test_each_layer_of_a_step_is_one_call_of_decoder_layer_with_a_cache(monkeypatch):
-    forward, caches = DecoderLayer.forward, []
-
-    def noted(
-        layer: DecoderLayer, y: torch.Tensor, memory: None, *rest: Layout | LayerCache
-    ) -> torch.Tensor:
-        caches.append(rest[-1])
-        return forward(layer, y, memory, *rest)
-
-    monkeypatch.setattr(DecoderLayer, "forward", noted)
-    step = CachedDecoder(build(), pad(SOURCES))
-    step(torch.full((3, SLOTS), PAD), None)
-    assert caches == [
-        LayerCache(target, source)
-        for target, source in zip(step.targets, step.sources, strict=True)
-    ]
+def grow(step: CachedDecoder, plain: Prefixes, sentences: int) -> None:
+    """Extend random hypotheses by random tokens, and compare."""
+    slots = np.random.randint(SLOTS, size=(sentences, SLOTS))
+    tokens = np.random.randint(2, VOCABULARY, size=slots.shape)
+    plain.grow(tokens, slots)
+    assert_close(step(tokens, slots), plain.logits())
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 @torch.inference_mode()
-def test_cached_equals_uncached_while_beams_are_reordered_and_shrink(variant, monkeypatch):
-    monkeypatch.setattr(decoder, "GROWTH_STEPS", 2)  # dead columns are dropped often
+def test_cached_equals_uncached_while_beams_are_reordered_and_sentences_end(variant):
     model = build(**variant)
-    step, plain = CachedDecoder(model, pad(SOURCES)), Prefixes(model)
-    assert_close(step(torch.full((3, SLOTS), PAD), None), plain.logits())
-    going = [*[[0, 1, 2]] * 5, [1, 2], *[[0, 1]] * 4, [1], [0]]
-    for sentences in going:
-        slots = torch.randint(SLOTS, (len(sentences), SLOTS))
-        parents = slots + SLOTS * torch.tensor(sentences)[:, None]
-        tokens = torch.randint(2, VOCABULARY, parents.shape)
-        plain.grow(tokens, parents)
-        assert_close(step(tokens, parents), plain.logits())
+    step, first = decoder_of(model, SOURCES)
+    plain = Prefixes(model, SOURCES)
+    assert_close(first, plain.logits())
+    for _ in range(6):
+        grow(step, plain, sentences=3)
+    # The first sentence ends, and the last takes its place; then that one ends.
+    step.move(np.array([2]), np.array([0]), count=2)
+    plain.keep([2, 1])
+    for _ in range(4):
+        grow(step, plain, sentences=2)
+    step.move(np.array([1]), np.array([0]), count=1)
+    plain.keep([1])
+    for _ in range(2):
+        grow(step, plain, sentences=1)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@torch.inference_mode()
+def test_a_sentence_that_begins_late_is_decoded_as_if_alone(variant):
+    model = build(**variant)
+    step, _ = decoder_of(model, SOURCES[1:])
+    early = Prefixes(model, SOURCES[1:])
+    for _ in range(4):
+        grow(step, early, sentences=2)
+    step.reserve(3, 5, limit=16)
+    late = Prefixes(model, SOURCES[:1])
+    assert_close(step.admit(SOURCES[:1]), late.logits())
+    for _ in range(3):
+        slots = np.random.randint(SLOTS, size=(3, SLOTS))
+        tokens = np.random.randint(2, VOCABULARY, size=slots.shape)
+        early.grow(tokens[:2], slots[:2])
+        late.grow(tokens[2:], slots[2:])
+        assert_close(step(tokens, slots), torch.cat([early.logits(), late.logits()]))
 
 
 @torch.inference_mode()
-def test_a_sentence_is_decoded_the_same_beside_longer_ones():
+def test_rows_beyond_the_sentences_change_nothing_and_stay_at_the_start():
     model = build()
-    together = CachedDecoder(model, pad(SOURCES))(torch.full((3, 1), PAD), None)
-    alone = CachedDecoder(model, pad(SOURCES[1:2]))(torch.full((1, 1), PAD), None)
-    assert_close(together[1:2], alone)
-
-
-@torch.inference_mode()
-def test_the_first_position_is_the_start_of_every_sentence():
-    model = build()
-    logits = CachedDecoder(model, pad(SOURCES))(torch.full((3, SLOTS), PAD), None)
-    assert logits.shape == (3, SLOTS, VOCABULARY)
-    assert_close(logits[:, 0], logits[:, 1])
+    step, _ = decoder_of(model, SOURCES)
+    plain = Prefixes(model, SOURCES)
+    step.move(np.array([2]), np.array([0]), count=2)
+    plain.keep([2, 1])
+    slots, tokens = np.tile(np.arange(SLOTS), (3, 1)), np.full((3, SLOTS), 5)
+    for _ in range(9):
+        plain.grow(tokens[:2], slots[:2])
+        assert_close(step(tokens, slots)[:2], plain.logits())
+    assert step.position_P.tolist() == [10, 10, 0]
+    assert step.past_PJC[2].sum() == SLOTS
 
 
 def probabilities(*models: Transformer, ensemble: bool) -> list[torch.Tensor]:
-    """Return the log-probabilities at each of a few steps with sentences that drop out."""
-    torch.manual_seed(2)
-    steps = [CachedDecoder(model, pad(SOURCES)) for model in models]
+    """Return the log-probabilities at each of a few steps with sentences that end."""
+    random = np.random.default_rng(2)
+    steps = [CachedDecoder(model, SLOTS) for model in models]
     step = Ensemble(steps) if ensemble else steps[0]
-    found = [step(torch.full((3, SLOTS), PAD), None).log_softmax(-1)]
-    for sentences in ([0, 1, 2], [0, 2], [1]):
-        parents = torch.randint(SLOTS, (len(sentences), SLOTS))
-        parents += SLOTS * torch.tensor(sentences)[:, None]
-        tokens = torch.randint(2, VOCABULARY, parents.shape)
-        found.append(step(tokens, parents).log_softmax(-1))
+    step.reserve(3, 5, limit=16)
+    found = [step.admit(SOURCES).log_softmax(-1)]
+    for count in (3, 2, 1):
+        step.move(np.array([], dtype=int), np.array([], dtype=int), count)
+        slots = random.integers(SLOTS, size=(count, SLOTS))
+        tokens = random.integers(2, VOCABULARY, size=slots.shape)
+        found.append(step(tokens, slots).log_softmax(-1))
     return found
 
 
@@ -185,11 +185,10 @@ def test_an_ensemble_gives_the_mean_of_the_probabilities():
 
 
 @torch.inference_mode()
-def test_columns_that_are_in_the_past_of_no_hypothesis_are_dropped():
-    step = CachedDecoder(build(), pad(SOURCES))
-    step(torch.full((3, SLOTS), PAD), None)
-    same_parent = torch.arange(3)[:, None].expand(3, SLOTS) * SLOTS
+def test_columns_that_are_in_the_past_of_no_hypothesis_are_filled_anew():
+    step, _ = decoder_of(build(), SOURCES)
+    same_parent = np.zeros((3, SLOTS), dtype=np.int64)
     for _ in range(40):
-        step(torch.full((3, SLOTS), 5), same_parent)
-    # One column a position, and those of the steps since room was made.
-    assert step.targets[0].used <= 41 + (SLOTS - 1) * (decoder.GROWTH_STEPS + 1)
+        step(np.full((3, SLOTS), 5), same_parent)
+    # One column a position, but for the newest.
+    assert used_columns(step.past_PJC) == 40 + SLOTS

@@ -18,6 +18,7 @@ from toy import make_data, tiny_config
 
 from aiayn import distributed, validation
 from aiayn.config import DecodeConfig
+from aiayn.config_file import apply_overrides
 from aiayn.data.batch import batch_of, collate
 from aiayn.device import float32_products
 from aiayn.distributed import ProcessGroup
@@ -25,6 +26,7 @@ from aiayn.errors import ProcessLost
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.kernels import layout
 from aiayn.presets import preset
+from aiayn.special_ids import EOS
 from aiayn.training import gradients
 from aiayn.training import update as update_module
 from aiayn.training.loader import Update, updates_from
@@ -93,17 +95,29 @@ def test_a_number_that_is_read_within_an_update_is_noticed(on_meta, monkeypatch)
         count_calls(1)
 
 
-def test_a_decoding_step_reads_nothing_back_from_the_device():
+def calls_of_a_step(layers: int) -> Counter[str]:
+    """Return the ATen calls of a step of beam search on a device."""
     codec = SimpleNamespace(sizes=(1000, None))
-    model = fresh_state(preset("base"), codec, META, torch.float32).model.eval()
+    config = apply_overrides(preset("base"), [f"model.layers={layers}"])
+    model = fresh_state(config, codec, META, torch.float32).model.eval()
     with torch.inference_mode():
-        step = CachedDecoder(model, torch.zeros(3, 7, dtype=torch.long, device=META))
-        tokens = torch.zeros(3, 1, dtype=torch.long, device=META)
+        step = CachedDecoder(model, 4)
+        step.reserve(3, 7, limit=57)
+        step.admit([[5, 6, 7, EOS]] * 3)
         with Calls() as calls:
-            logits = step(tokens, None)
-    assert logits.shape == (3, 1, 1000)
-    assert not READS & calls.found.keys()
-    assert calls.found.total() < 350
+            logits = step(np.full((3, 4), 5), np.zeros((3, 4), dtype=np.int64))
+    assert logits.shape == (3, 4, 1000)
+    return calls.found
+
+
+def test_a_decoding_step_reads_nothing_back_from_the_device():
+    assert not READS & calls_of_a_step(6).keys()
+
+
+def test_a_decoding_step_is_few_calls():
+    one, two = calls_of_a_step(1).total(), calls_of_a_step(2).total()
+    assert two - one <= 26  # for each layer
+    assert one <= 26 + 16
 
 
 def test_float32_is_exact_in_validation_and_tf32_in_training(monkeypatch, tmp_path):

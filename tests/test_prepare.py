@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from random_models import random_model
@@ -35,13 +36,21 @@ VARIANTS = [
 ]
 
 
+def step_logits(model: nn.Module) -> torch.Tensor:
+    """Return those of a second token."""
+    step = CachedDecoder(model, 2)
+    step.reserve(3, 5, limit=16)
+    step.admit([[i for i in row if i != PAD] for row in SOURCE_BS.tolist()])
+    return step(np.full((3, 2), 9), np.zeros((3, 2), dtype=np.int64))
+
+
 def outputs(model: nn.Module) -> list[torch.Tensor]:
-    """Return the memory, the logits, and the logits of a first step with caches."""
+    """Return the memory, the logits, and the logits of a step with caches."""
     with torch.inference_mode():
         return [
             model.encode(SOURCE_BS, Layout(is_token(SOURCE_BS))),
             model(SOURCE_BS, TARGET_BT),
-            CachedDecoder(model, SOURCE_BS)(torch.full((3, 2), PAD), None),
+            step_logits(model),
         ]
 
 

@@ -2,15 +2,13 @@
 
 import pytest
 import torch
-from test_decoder import SOURCES, Prefixes, assert_close
+from test_decoder import SOURCES, Prefixes, assert_close, decoder_of, grow
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 from toy import keep_attention_weights
 
 from aiayn.config import ModelConfig
-from aiayn.data.batch import pad
 from aiayn.errors import UsageError
-from aiayn.generation.decoder import CachedDecoder
 from aiayn.kernels.layout import Layout
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.restricted import neighborhood, restricted_attention
@@ -110,13 +108,10 @@ def test_padding_beyond_the_window_is_harmless(padding):
 @torch.inference_mode()
 def test_decoding_with_caches_equals_the_model_on_each_prefix(window):
     model = model_with(window, layers=2)
-    step, plain = CachedDecoder(model, pad(SOURCES)), Prefixes(model)
-    assert_close(step(torch.full((3, 3), PAD), None), plain.logits())
+    (step, first), plain = decoder_of(model, SOURCES), Prefixes(model, SOURCES)
+    assert_close(first, plain.logits())
     for _ in range(7):
-        parents = torch.randint(3, (3, 3)) + 3 * torch.arange(3)[:, None]
-        tokens = torch.randint(2, 11, (3, 3))
-        plain.grow(tokens, parents)
-        assert_close(step(tokens, parents), plain.logits())
+        grow(step, plain, sentences=3)
 
 
 @pytest.mark.parametrize("window", [4, 8])

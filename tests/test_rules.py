@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from test_search import CPU, WORDS, Table, TableStep, all_scores, assert_same
+from test_search import WORDS, Table, TableStep, all_scores, assert_same, run
 
 from aiayn.generation.rules import Rules
 from aiayn.generation.search import BeamSearch, Hypothesis, Task
@@ -18,7 +18,7 @@ WIDE = 81
 
 
 def search(table: Table, task: Task, rules: Rules, **settings: float) -> list[Hypothesis]:
-    (found,) = BeamSearch(rules=rules, **settings)(TableStep([table]), [task], CPU)
+    (found,) = run(BeamSearch(rules=rules, **settings), TableStep([table]), [task])
     return found
 
 
@@ -109,19 +109,15 @@ def test_a_forced_beginning_may_break_the_other_rules_and_what_follows_may_not()
 def test_a_forced_beginning_does_not_touch_the_neighbours():
     tables = [Table(seed) for seed in range(5)]
     tasks = [Task(7, (2,) * (seed % 3)) for seed in range(5)]
-    together = BeamSearch()(TableStep(tables), tasks, CPU)
+    together = run(BeamSearch(), TableStep(tables), tasks)
     for table, task, (found,) in zip(tables, tasks, together, strict=True):
         assert_same(found, search(table, task, Rules())[0])
 
 
 def test_padding_is_not_produced_however_probable_it_is():
-    step = TableStep([Table(1)])
+    def padded(prefix):
+        return torch.where(torch.arange(5) == PAD, 30.0, Table(1)(prefix))
 
-    def padded(tokens_BJ, parents_BJ):
-        logits = step(tokens_BJ, parents_BJ)
-        logits[..., PAD] = 30.0
-        return logits
-
-    (found,) = BeamSearch(beam=3, nbest=3)(padded, [Task(5)], CPU)
+    (found,) = run(BeamSearch(beam=3, nbest=3), TableStep([padded]), [Task(5)])
     assert len(found) == 3
     assert not any({PAD, EOS} & set(hypothesis.ids) for hypothesis in found)

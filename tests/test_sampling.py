@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_search import CPU, WORDS, Table, TableStep
+from test_search import WORDS, Table, TableStep, run
 
 from aiayn.generation.rules import Rules
 from aiayn.generation.sampling import Sampling
@@ -18,7 +18,7 @@ MANY = 4000
 
 
 def draw(table: Table, task: Task, **settings: object) -> list[Hypothesis]:
-    (found,) = Sampling(**settings)(TableStep([table]), [task], CPU)
+    (found,) = run(Sampling(**settings), TableStep([table]), [task])
     return found
 
 
@@ -101,11 +101,11 @@ def test_a_sentence_has_the_same_samples_in_any_company():
     tasks = [Task(3 + seed % 4 * 3, seed=100 + seed) for seed in range(12)]
     sampling = Sampling(samples=3)
     alone = [
-        sampling(TableStep([table]), [task], CPU)[0]
+        run(sampling, TableStep([table]), [task])[0]
         for table, task in zip(tables, tasks, strict=True)
     ]
-    assert sampling(TableStep(tables), tasks, CPU) == alone
-    assert sampling(TableStep(tables[::-1]), tasks[::-1], CPU) == alone[::-1]
+    assert run(sampling, TableStep(tables), tasks) == alone
+    assert run(sampling, TableStep(tables[::-1]), tasks[::-1]) == alone[::-1]
 
 
 def test_a_sample_is_the_same_however_many_are_drawn():
@@ -117,11 +117,11 @@ def test_a_sample_is_the_same_however_many_are_drawn():
 def test_rounding_does_not_change_what_is_drawn():
     # Of 5,000 tokens, a sum of probabilities passes some wherever rounding shifts it.
     random = torch.Generator().manual_seed(1)
-    logits = torch.randn(1, 1, 5000, generator=random).expand(500, 1, 5000)
-    shifted = logits + 1e-4 * torch.randn(500, 1, 5000, generator=random)
+    logits = torch.randn(1, 5000, generator=random).expand(500, 5000)
+    shifted = logits + 1e-4 * torch.randn(500, 5000, generator=random)
     tasks = [Task(1, seed=seed) for seed in range(500)]
     found, other = (
-        Sampling()(lambda tokens_BJ, parents_BJ, of=of: of.clone(), tasks, CPU)
+        run(Sampling(), TableStep([lambda _, row=row: row for row in of]), tasks)
         for of in (logits, shifted)
     )
     assert len({tuple(sample.ids) for (sample,) in found}) > 400
@@ -132,8 +132,8 @@ def test_rounding_does_not_change_what_is_drawn():
 def test_samples_depend_on_the_seed_and_on_the_sentence(change):
     tasks = [Task(9, seed=seed) for seed in range(20)]
     sampling = Sampling()
-    found = sampling(TableStep([TABLE] * 20), tasks, CPU)
-    again = replace(sampling, **change)(TableStep([TABLE] * 20), tasks, CPU)
+    found = run(sampling, TableStep([TABLE] * 20), tasks)
+    again = run(replace(sampling, **change), TableStep([TABLE] * 20), tasks)
     assert (found == again) == (not change)
     assert len({tuple(sample.ids) for (sample,) in found}) > 5
 
@@ -141,7 +141,7 @@ def test_samples_depend_on_the_seed_and_on_the_sentence(change):
 @pytest.mark.parametrize("samples", [1, 2, 9])
 def test_as_many_samples_come_as_were_asked_for(samples):
     tasks = [Task(6, seed=seed) for seed in range(3)]
-    found = Sampling(samples=samples)(TableStep([Table(s) for s in range(3)]), tasks, CPU)
+    found = run(Sampling(samples=samples), TableStep([Table(s) for s in range(3)]), tasks)
     assert [len(of_sentence) for of_sentence in found] == [samples] * 3
 
 
@@ -174,9 +174,5 @@ def test_samples_keep_the_rules():
 
 
 def test_probabilities_that_are_no_numbers_give_no_samples():
-    found = Sampling(samples=2)(
-        lambda tokens_BJ, parents_BJ: torch.full((*tokens_BJ.shape, 5), torch.nan),
-        [Task(3)],
-        CPU,
-    )
-    assert found == [[]]
+    broken = TableStep([lambda prefix: torch.full((5,), torch.nan)])
+    assert run(Sampling(samples=2), broken, [Task(3)]) == [[]]

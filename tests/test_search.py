@@ -2,23 +2,28 @@
 
 import itertools
 import math
+from collections import deque
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
 from aiayn.config import DecodeConfig
+from aiayn.generation.engine import Engine
 from aiayn.generation.search import (
     BeamSearch,
     Hypothesis,
+    Search,
+    Step,
     Task,
     length_penalty,
     round_up,
 )
+from aiayn.generation.segmentation import Segment
 from aiayn.presets import preset
 from aiayn.special_ids import EOS, PAD
 
-CPU = torch.device("cpu")
 WORDS = (2, 3, 4)
 SIZE = 5
 
@@ -42,28 +47,46 @@ class Table(NamedTuple):
 class TableStep:
     """The step function of some sentences, each with a table of its own."""
 
-    def __init__(self, tables: list[Table]) -> None:
-        self.rows = [(table, ()) for table in tables]
+    def __init__(self, tables: list[Table], size: int = SIZE) -> None:
+        self.tables, self.size, self.rows, self.sizes = tables, size, [], []
 
-    def __call__(
-        self, tokens_BJ: torch.Tensor, parents_BJ: torch.Tensor | None
-    ) -> torch.Tensor:
-        sentences, slots = tokens_BJ.shape
-        if parents_BJ is None:
-            assert (tokens_BJ == PAD).all()
-            self.rows = [row for row in self.rows for _ in range(slots)]
-        else:
-            pairs = zip(
-                parents_BJ.flatten().tolist(), tokens_BJ.flatten().tolist(), strict=True
-            )
-            parents = [(self.rows[parent], token) for parent, token in pairs]
-            self.rows = [(table, (*prefix, token)) for (table, prefix), token in parents]
-        logits = torch.stack([table(prefix) for table, prefix in self.rows])
-        return logits.view(sentences, slots, SIZE)
+    def reserve(self, places: int, source_length: int, limit: int) -> None:
+        pass
+
+    def admit(self, sources: list[list[int]]) -> torch.Tensor:
+        """Begin the sentences whose tables the sources number."""
+        new = [(self.tables[number], ()) for (number,) in sources]
+        self.rows += [[row] for row in new]
+        return torch.stack([table(()) for table, _ in new])[:, None]
+
+    def __call__(self, tokens_BJ: np.ndarray, slots_BJ: np.ndarray) -> torch.Tensor:
+        self.sizes.append(len(tokens_BJ))
+        for place, row in enumerate(self.rows):
+            parents = [row[min(slot, len(row) - 1)] for slot in slots_BJ[place]]
+            pairs = zip(parents, tokens_BJ[place].tolist(), strict=True)
+            self.rows[place] = [(table, (*ids, token)) for (table, ids), token in pairs]
+        logits = torch.zeros(*tokens_BJ.shape, self.size)
+        for place, row in enumerate(self.rows):
+            logits[place] = torch.stack([table(prefix) for table, prefix in row])
+        return logits
+
+    def move(self, origins: np.ndarray, places: np.ndarray, count: int) -> None:
+        for origin, place in zip(origins, places, strict=True):
+            self.rows[place] = self.rows[origin]
+        del self.rows[count:]
+
+
+def run(
+    search: Search, step: Step, tasks: list[Task], most: int = 64
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses of sentences that are numbered from 0."""
+    work = deque((i, Segment([i], task, first=True)) for i, task in enumerate(tasks))
+    found = dict(Engine(search, step, 4096, most).run(work))
+    return [found[i] for i in range(len(tasks))]
 
 
 def search(tables: list[Table], limits: list[int], **settings: float) -> list[list[Hypothesis]]:
-    return BeamSearch(**settings)(TableStep(tables), [Task(n) for n in limits], CPU)
+    return run(BeamSearch(**settings), TableStep(tables), [Task(n) for n in limits])
 
 
 def best(table: Table, limit: int, **settings: float) -> Hypothesis:
@@ -171,30 +194,19 @@ def test_stopping_early_never_changes_the_n_best(seed, alpha, nbest):
 
 
 def test_a_search_stops_as_soon_as_nothing_can_improve():
-    calls = []
     step = TableStep([Table(seed=1, eos=20.0)])
-
-    def counted(tokens_BJ, parents_BJ):
-        calls.append(tokens_BJ)
-        return step(tokens_BJ, parents_BJ)
-
-    BeamSearch()(counted, [Task(1000)], CPU)
-    assert len(calls) == 1
+    run(BeamSearch(), step, [Task(1000)])
+    assert not step.sizes  # the first token was all
 
 
 @pytest.mark.parametrize(("log_p", "stops"), [(-2.05, True), (-1.95, False)])
 def test_a_search_stops_where_log_p_over_the_penalty_of_the_limit_is_no_better(log_p, stops):
-    calls = []
-
-    def step(tokens_BJ, parents_BJ):
-        calls.append(tokens_BJ)
-        others = math.log(1 - math.exp(-1) - 3 * math.exp(log_p))  # padding, never chosen
-        logits = torch.tensor([others, -1.0, log_p, log_p, log_p])
-        return logits.expand(*tokens_BJ.shape, SIZE).clone()
-
+    others = math.log(1 - math.exp(-1) - 3 * math.exp(log_p))  # padding, never chosen
+    logits = torch.tensor([others, -1.0, log_p, log_p, log_p])
+    step = TableStep([lambda prefix: logits])
     # An output of EOS alone scores -1 / 1; lp(7) = (5 + 7) / 6 = 2 bounds all longer ones.
-    BeamSearch(alpha=1.0)(step, [Task(7)], CPU)
-    assert (len(calls) == 1) == stops
+    run(BeamSearch(alpha=1.0), step, [Task(7)])
+    assert (not step.sizes) == stops
 
 
 @pytest.mark.parametrize("alpha", [0.6, 3.0])
@@ -220,20 +232,15 @@ def test_sentences_of_a_batch_do_not_influence_one_another(beam):
 
 
 @pytest.mark.parametrize("nbest", [1, 3])
-def test_finished_sentences_idle_for_a_while_and_change_nothing(nbest):
+@pytest.mark.parametrize("most", [1, 2, 8])
+def test_new_sentences_take_the_places_of_finished_ones_and_change_nothing(nbest, most):
     tables = [Table(seed, eos=20.0 if seed % 10 == 0 else -20.0) for seed in range(20)]
     limits = [6 if seed % 10 == 0 else 3 + seed // 2 for seed in range(20)]
-    step, sizes = TableStep(tables), []
-
-    def noted(tokens_BJ, parents_BJ):
-        sizes.append(len(tokens_BJ))
-        return step(tokens_BJ, parents_BJ)
-
-    settings = {"beam": 4, "alpha": 0.6, "nbest": nbest}
-    together = BeamSearch(**settings)(noted, [Task(n) for n in limits], CPU)
-    # Two of twenty finish at once, a third after 3 steps, two more after each of the next.
-    assert sizes[:6] == [20, 20, 20, 20, 16, 14]
-    assert sizes[-1] < 3
+    step, settings = TableStep(tables), {"beam": 4, "alpha": 0.6, "nbest": nbest}
+    together = run(BeamSearch(**settings), step, [Task(n) for n in limits], most)
+    # Until the last sentence has begun, no place is free for more than one step.
+    assert max(step.sizes) == most
+    assert len(step.sizes) <= sum(limits) / most + max(limits)
     for table, limit, found in zip(tables, limits, together, strict=True):
         for one, other in zip(found, search([table], [limit], **settings)[0], strict=True):
             assert_same(one, other)
@@ -246,10 +253,8 @@ def test_a_batch_has_one_of_few_sizes_that_are_at_most_a_fifth_more():
 
 
 def test_scores_that_are_no_numbers_give_no_hypotheses():
-    def broken(tokens_BJ, parents_BJ):
-        return torch.full((*tokens_BJ.shape, SIZE), math.nan)
-
-    assert BeamSearch()(broken, [Task(4), Task(9)], CPU) == [[], []]
+    broken = TableStep([lambda prefix: torch.full((SIZE,), math.nan)] * 2)
+    assert run(BeamSearch(), broken, [Task(4), Task(9)]) == [[], []]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7])

@@ -162,14 +162,21 @@ class SmallMemory:
     kind: type[Exception] = torch.OutOfMemoryError
     width: int = 4
 
-    def __call__(self, step, tasks, device):
-        if len(tasks) > self.rows:
-            raise self.kind("DefaultCPUAllocator: can't allocate memory")
-        return BeamSearch()(step, tasks, device)
+    def start(self):
+        state = BeamSearch().start()
+        admit = state.admit
+
+        def admit_if_there_is_room(tasks, logits):
+            if state.count + len(tasks) > self.rows:
+                raise self.kind("DefaultCPUAllocator: can't allocate memory")
+            admit(tasks, logits)
+
+        state.admit = admit_if_there_is_room
+        return state
 
 
 @pytest.mark.parametrize("kind", [torch.OutOfMemoryError, RuntimeError, MemoryError])
-def test_a_batch_that_does_not_fit_in_memory_is_searched_in_halves(translator, kind):
+def test_sentences_that_do_not_fit_in_memory_are_searched_fewer_at_once(translator, kind):
     lines = sentences(30, seed=8)
     small = replace(translator, search=SmallMemory(4, kind))
     assert texts(small, lines) == texts(translator, lines)

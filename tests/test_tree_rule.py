@@ -2,12 +2,13 @@
 
 import random
 import zlib
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import random_models
 import torch
-from test_search import CPU
+from test_search import TableStep, run
 
 from aiayn.checkpoint import build_model
 from aiayn.config import Config, ModelConfig
@@ -32,27 +33,16 @@ def vocabulary() -> Vocabulary:
     return Vocabulary.train([" ".join(symbols)] * 2, kind="word", size=99)
 
 
-class Preference:
-    """A step function of random logits, which depend on the sentence and its tokens."""
+class Preference(NamedTuple):
+    """Random logits of the next token, which depend on the sentence and all tokens so far."""
 
-    def __init__(self, seeds: list[int], size: int, favorites: tuple[int, ...] = ()) -> None:
-        self.pasts = [(seed,) for seed in seeds]
-        self.size, self.favorites = size, favorites
+    seed: int
+    size: int
+    favorites: tuple[int, ...] = ()
 
-    def __call__(
-        self, tokens_BJ: torch.Tensor, parents_BJ: torch.Tensor | None
-    ) -> torch.Tensor:
-        if parents_BJ is not None:
-            chosen = zip(
-                parents_BJ.flatten().tolist(), tokens_BJ.flatten().tolist(), strict=True
-            )
-            self.pasts = [(*self.pasts[parent], token) for parent, token in chosen]
-        rows = [self.logits(past) for past in self.pasts]
-        return torch.stack(rows).view(*tokens_BJ.shape, self.size)
-
-    def logits(self, past: tuple[int, ...]) -> torch.Tensor:
-        generator = torch.Generator().manual_seed(hash(past) % 2**40)
-        logits = 4 * torch.randn(self.size, generator=generator)
+    def __call__(self, prefix: tuple[int, ...]) -> torch.Tensor:
+        random = torch.Generator().manual_seed(hash((self.seed, *prefix)) % 2**40)
+        logits = 4 * torch.randn(self.size, generator=random)
         logits[list(self.favorites)] += 20
         return logits
 
@@ -70,8 +60,9 @@ def parse(
 ) -> list[list[Hypothesis]]:
     symbols = TreeSymbols.of(vocabulary, TAGS)
     tasks = [Task(n, tree=symbols.task(w)) for w, n in zip(sentences, limits, strict=True)]
-    seeds = [seed_of(words) for words in sentences]
-    return search(Preference(seeds, len(vocabulary), **settings), tasks, CPU)
+    size = len(vocabulary)
+    tables = [Preference(seed_of(words), size, **settings) for words in sentences]
+    return run(search, TableStep(tables, size), tasks)
 
 
 def draw_sentences(seed: int, count: int) -> list[list[str]]:
@@ -146,11 +137,11 @@ def test_sentences_are_parsed_alike_in_any_batch(vocabulary):
 def test_a_score_is_the_models_own_log_probability(vocabulary):
     words = ["a", "dog"]
     ((found,),) = parse(BeamSearch(beam=2, alpha=0), vocabulary, [words], [12])
-    table = Preference([0], len(vocabulary))
-    past, total = (seed_of(words),), 0.0
-    for token in [*found.ids, EOS]:
-        total += table.logits(past).log_softmax(0)[token].item()
-        past = (*past, token)
+    table = Preference(seed_of(words), len(vocabulary))
+    tokens = [*found.ids, EOS]
+    total = sum(
+        table(tuple(tokens[:i])).log_softmax(0)[token].item() for i, token in enumerate(tokens)
+    )
     assert found.score == pytest.approx(total, abs=1e-3)
 
 
@@ -158,7 +149,8 @@ def test_a_forced_beginning_is_kept_and_the_rest_is_a_tree(vocabulary):
     symbols = TreeSymbols.of(vocabulary, TAGS)
     prefix = tuple(vocabulary.encode_batch(["S NP DT"])[0][:-1])
     task = Task(20, prefix, tree=symbols.task(["a", "dog"]))
-    ((found,),) = BeamSearch(beam=2)(Preference([5], len(vocabulary)), [task], CPU)
+    size = len(vocabulary)
+    ((found,),) = run(BeamSearch(beam=2), TableStep([Preference(5, size)], size), [task])
     written = vocabulary.decode(found.ids).split()
     assert written[:3] == ["S", "NP", "DT"]
     assert delinearize(["a", "dog"], written, TAGS)[1] == {}
@@ -168,7 +160,8 @@ def test_a_forced_beginning_that_is_no_tree_still_comes_to_an_end(vocabulary):
     symbols = TreeSymbols.of(vocabulary, TAGS)
     prefix = tuple(vocabulary.encode_batch(["/NP NN NN NN S"])[0][:-1])
     task = Task(20, prefix, tree=symbols.task(["a", "dog"]))
-    ((found,),) = BeamSearch(beam=2)(Preference([5], len(vocabulary)), [task], CPU)
+    size = len(vocabulary)
+    ((found,),) = run(BeamSearch(beam=2), TableStep([Preference(5, size)], size), [task])
     assert vocabulary.decode(found.ids) == "/NP NN NN NN S /S"
 
 

@@ -1,61 +1,62 @@
 """The decoder one token at a time, with keys and values of earlier positions cached.
 
-B sentences; J hypotheses of each; S source length; C columns of a cache; T tokens so far;
-H heads; K, V per head; N heads of all sentences; W vocabulary.
+Each sentence has a place in buffers that are written in place, so that sentences come and go
+at any step and those beside them stay where they are.
+
+P places; B of them in use; J hypotheses of each; R rows: all of them; S source length;
+C columns of a cache; D d_model; H heads; K, V d_k and d_v per head; N heads of all sentences;
+W vocabulary.
 """
 
 import math
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
-from aiayn.generation.search import Step
+from aiayn.data.batch import pad
+from aiayn.generation.search import Ids, Step
+from aiayn.generation.step_layer import Columns, NewColumns, StepLayer
 from aiayn.kernels.layout import Layout
-from aiayn.model.layers import DecoderLayer, LayerCache
+from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer, is_token
 
-# Steps after which the caches of the target are made larger.
+# Steps for which there is room whenever columns are added.
 GROWTH_STEPS = 8
-PADDED = Layout()
 
 
 class KeyValueCache:
-    """Keys and values of one attention, one column for each position of any hypothesis.
+    """Keys and values of one kind of attention in all layers, by place and column."""
 
-    Keys lie as the product with queries reads them, which is a quarter faster.
-    """
+    def __init__(self, model: Transformer) -> None:
+        c, like = model.config, model.target_embedding.weight
+        self.keys = like.new_empty(c.layers, 0, c.heads, 0, c.d_k)
+        self.values = like.new_empty(c.layers, 0, c.heads, 0, c.d_v)
 
-    def __init__(self) -> None:
-        self.k_BHKC = self.v_BHCV = self.bias_NJC = torch.empty(0)
-        self.used = 0
+    def reserve(self, places: int, columns: int) -> None:
+        """Make room for so many places and columns; what fits stays."""
+        self.keys, self.values = (
+            resized(each, (each.size(0), places, each.size(2), columns, each.size(4)))
+            for each in (self.keys, self.values)
+        )
 
-    def extend(self, k_BHLK: Tensor, v_BHLV: Tensor) -> None:
-        """Add columns; beyond the first time there has to be room for them."""
-        start, self.used = self.used, self.used + k_BHLK.size(2)
-        if start == 0:
-            self.k_BHKC, self.v_BHCV = k_BHLK.mT.contiguous(), v_BHLV.contiguous()
-        else:
-            self.k_BHKC[..., start : self.used] = k_BHLK.mT
-            self.v_BHCV[:, :, start : self.used] = v_BHLV
+    @property
+    def columns(self) -> int:
+        """How many columns there is room for."""
+        return self.keys.size(3)
 
-    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the keys and values so far, and the bias that hides some of them."""
-        k_BHKC, v_BHCV = self.k_BHKC[..., : self.used], self.v_BHCV[:, :, : self.used]
-        return k_BHKC.mT, v_BHCV, self.bias_NJC
+    def of_layer(self, layer: int, first: int, last: int) -> tuple[Tensor, Tensor]:
+        """Return the keys and values (B, H, C, K) of some places."""
+        return self.keys[layer, first:last], self.values[layer, first:last]
 
-    def select(self, rows_B: Tensor) -> None:
-        """Keep some of the sentences."""
-        self.k_BHKC, self.v_BHCV = self.k_BHKC[rows_B], self.v_BHCV[rows_B]
-
-    def rearrange(self, columns_BC: Tensor, room: int) -> None:
-        """Keep some of the columns of each sentence, and make room for more."""
-        _, heads, d_k, _ = self.k_BHKC.shape
-        d_v, self.used = self.v_BHCV.size(3), columns_BC.size(1)
-        k_BHKC = self.k_BHKC.gather(3, columns_BC[:, None, None].expand(-1, heads, d_k, -1))
-        v_BHCV = self.v_BHCV.gather(2, columns_BC[:, None, :, None].expand(-1, heads, -1, d_v))
-        self.k_BHKC, self.v_BHCV = F.pad(k_BHKC, (0, room)), F.pad(v_BHCV, (0, 0, 0, room))
+    def move(self, origin: int, place: int, columns: int) -> None:
+        """Copy the first columns of a place to another."""
+        for buffer in (self.keys, self.values):
+            buffer[:, place, :, :columns] = buffer[:, origin, :, :columns]
 
 
 class CachedDecoder:
@@ -63,101 +64,204 @@ class CachedDecoder:
 
     Keys and values of the source are computed once and serve all hypotheses of a sentence,
     whose queries stand side by side as if they were positions of one sequence. So do those of
-    the target: a bias shows each hypothesis the columns of its own past, and columns that are
-    in no hypothesis's past any more are dropped whenever room is made for new ones.
+    the target: each step fills a column for each hypothesis, a bias shows each hypothesis the
+    columns of its own past, and columns that are in no hypothesis's past are filled anew.
     """
 
-    def __init__(self, model: Transformer, source_BS: Tensor) -> None:
-        self.model = model
-        source = Layout(is_token(source_BS))
-        memory_BSD = model.encode(source_BS, source)
-        self.layers = [cast(DecoderLayer, layer) for layer in model.decoder]
-        self.targets = [KeyValueCache() for _ in self.layers]
-        self.sources = [KeyValueCache() for _ in self.layers]
-        for layer, cache in zip(self.layers, self.sources, strict=True):
-            cross = layer.cross_attention
-            cache.extend(*cross.project(memory_BSD, source, cross.w_k, cross.w_v))
-        self.source_bias = attention_bias(is_token(source_BS), memory_BSD.dtype)
-        self.columns_BJT = torch.empty(0)
-        """Where the past of each hypothesis stands in the caches."""
-        self.length = 0
+    def __init__(self, model: Transformer, width: int) -> None:
+        """Decode up to `width` hypotheses of each sentence."""
+        self.model, self.width, self.count = model, width, 0
+        self.device = model.target_embedding.weight.device
+        self.layers = [StepLayer(cast(DecoderLayer, layer)) for layer in model.decoder]
+        self.source, self.target = KeyValueCache(model), KeyValueCache(model)
+        like = model.target_embedding.weight
+        self.source_bias_PHS = like.new_empty(0, model.config.heads, 0)
+        self.table_TD = like.new_empty(0, model.config.d_model)
+        self.source_length = 0
+        """That of the longest sentence."""
+        self.past_PJC = np.zeros((0, width, 0), dtype=bool)
+        """Which columns are in the past of each hypothesis."""
+        self.position_P = np.zeros(0, dtype=np.int64)
+        """The position that comes next."""
+        self.column_position_PC = np.zeros((0, 0), dtype=np.int64)
 
-    def __call__(self, tokens_BJ: Tensor, parents_BJ: Tensor | None) -> Tensor:
-        """Return the logits (B, J, W) of the token that follows."""
-        self._reorder(tokens_BJ, parents_BJ)
-        self._set_biases(tokens_BJ.size(1))
-        y_BJD = self.model.target_embedding(tokens_BJ)
-        y_BJD = y_BJD + self.model.target_positions(self.length, self.length + 1)
-        self.length += 1  # all hypotheses are at the same position
-        for layer, *caches in zip(self.layers, self.targets, self.sources, strict=True):
-            y_BJD = layer(y_BJD, None, PADDED, PADDED, LayerCache(*caches))
-        return self.model.logits(y_BJD)
+    def reserve(self, places: int, source_length: int, limit: int) -> None:
+        """Make room for sentences and outputs of this size; those that are there stay."""
+        if places > len(self.position_P) or source_length > self.source.columns:
+            self.source.reserve(places, source_length)
+            shape = (places, self.model.config.heads, source_length)
+            self.source_bias_PHS = resized(self.source_bias_PHS, shape, -math.inf)
+            # Whoever looks at nothing gets what is not a number, and places are used again.
+            self.source_bias_PHS[self.count :, :, 0] = 0.0
+            self._reserve_target(places, max(self.target.columns, GROWTH_STEPS * self.width))
+        if limit > len(self.table_TD):
+            self.table_TD = self.model.target_positions(0, limit)
 
-    def _reorder(self, tokens_BJ: Tensor, parents_BJ: Tensor | None) -> None:
-        """Update where the past of each hypothesis stands, its newest position included."""
-        sentences, slots = tokens_BJ.shape
-        newest_J = torch.arange(slots, device=tokens_BJ.device)
-        if parents_BJ is None:
-            self.columns_BJT = newest_J.expand(sentences, slots)[..., None]
-            return
-        if sentences < self.columns_BJT.size(0):
-            # Parents count through all rows of the step before, so they name its sentence.
-            kept_B = parents_BJ[:, 0] // self.columns_BJT.size(1)
-            self.source_bias = self.source_bias[kept_B]
-            for cache in self.sources + self.targets:
-                cache.select(kept_B)
-        self.columns_BJT = self.columns_BJT.flatten(0, 1)[parents_BJ]
-        if self.targets[0].v_BHCV.size(2) < self.targets[0].used + slots:
-            self._grow(GROWTH_STEPS * slots)
-        newest_BJT = (newest_J + self.targets[0].used).expand(sentences, slots)[..., None]
-        self.columns_BJT = torch.cat([self.columns_BJT, newest_BJT], dim=-1)
+    def _reserve_target(self, places: int, columns: int) -> None:
+        self.target.reserve(places, columns)
+        self.past_PJC = enlarged(self.past_PJC, (places, self.width, columns))
+        self.position_P = enlarged(self.position_P, (places,))
+        self.column_position_PC = enlarged(self.column_position_PC, (places, columns))
 
-    def _grow(self, room: int) -> None:
-        """Drop the columns that are in no hypothesis's past, and make room for new ones."""
-        past_BN = self.columns_BJT.flatten(1)
-        alive_BC = index_mask(past_BN, self.targets[0].used)
-        most = int(alive_BC.sum(dim=1).max())
-        # Stable: what is alive moves to the front in its old order.
-        columns_BC = alive_BC.int().argsort(dim=1, descending=True, stable=True)[:, :most]
-        for cache in self.targets:
-            cache.rearrange(columns_BC, room)
-        moved_BC = alive_BC.cumsum(dim=1) - 1
-        self.columns_BJT = moved_BC.gather(1, past_BN).view_as(self.columns_BJT)
+    def admit(self, sources: Sequence[list[int]]) -> Tensor:
+        """Put sentences behind those that are there; return the first logits (B, 1, W)."""
+        first, last = self.count, self.count + len(sources)
+        source_BS = pad(sources).to(self.device)
+        self.source_length = max(self.source_length if first else 0, source_BS.size(1))
+        self._encode(source_BS, first, last)
+        self.count = last
+        # All hypotheses of a sentence have their first position in common.
+        self.past_PJC[first:last] = False
+        self.position_P[first:last] = 0
+        slots_B1 = np.zeros((len(sources), 1), dtype=np.int64)
+        # The start is padding, whose embedding is zero.
+        y_BD = self.table_TD[:1].expand(len(sources), -1)
+        logits_BW = self._step(y_BD, slots_B1, first)
+        self.past_PJC[first:last] = self.past_PJC[first:last, :1]
+        return logits_BW[:, None]
 
-    def _set_biases(self, slots: int) -> None:
-        """Show each hypothesis its own past, and the tokens of its source."""
-        columns_BJT = self.columns_BJT
+    def _encode(self, source_BS: Tensor, first: int, last: int) -> None:
+        """Fill the caches of the source."""
+        length, allowed = source_BS.size(1), is_token(source_BS)
+        layout = Layout(allowed)
+        memory_BSD = self.model.encode(source_BS, layout)
+        bias_BHS = self.source_bias_PHS[first:last].fill_(-math.inf)
+        bias_BHS[..., :length].masked_fill_(allowed[:, 0], 0.0)
+        for number, layer in enumerate(self.model.decoder):
+            cross = cast(DecoderLayer, layer).cross_attention
+            new = cross.project(memory_BSD, layout, cross.w_k, cross.w_v)
+            for buffer, part in zip(
+                self.source.of_layer(number, first, last), new, strict=True
+            ):
+                buffer[:, :, :length] = part
+
+    def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
+        """Return the logits (B, J, W) of what follows these tokens.
+
+        Slots are the hypotheses of the same sentence that each one continues. There may be more
+        rows than sentences; they mean nothing.
+        """
+        embedding, sentences = self.model.target_embedding, len(tokens_BJ)
+        y_BJD = F.embedding(self._send(tokens_BJ), embedding.weight).mul_(embedding.scale)
+        position_B1 = self._send(self.position_P[:sentences, None])
+        y_BJD += F.embedding(position_B1, self.table_TD)
+        logits_RW = self._step(y_BJD.flatten(0, 1), slots_BJ, 0)
+        return logits_RW.view(*tokens_BJ.shape, -1)
+
+    def _send(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device, non_blocking=True)
+
+    def _step(self, y_RD: Tensor, slots_BJ: Ids, first: int) -> Tensor:
+        """Return the logits (R, W) that follow the newest position of some places."""
+        last = first + len(slots_BJ)
+        columns_BJ, past_BJC = self._advance(slots_BJ, first, last)
+        row_B1 = np.arange(len(slots_BJ))[:, None]
+        at = self._send(row_B1), self._send(columns_BJ)
+        zero, hidden = np.float32(0), np.float32(-math.inf)
+        bias_BJC = self._send(np.where(past_BJC, zero, hidden)).to(self.table_TD.dtype)
+        heads, columns = self.model.config.heads, past_BJC.shape[2]
+        bias_NJC = bias_BJC[:, None].expand(-1, heads, -1, -1).flatten(0, 1)
+        source_bias = self.source_bias_PHS[first:last, :, : self.source_length]
+        source_bias_N1S = source_bias.flatten(0, 1)[:, None]
+        for number, layer in enumerate(self.layers):
+            k_BHCK, v_BHCV = self.target.of_layer(number, first, last)
+            k_BHSK, v_BHSV = self.source.of_layer(number, first, last)
+            y_RD = layer(
+                y_RD,
+                NewColumns(k_BHCK.transpose(1, 2), v_BHCV.transpose(1, 2), at),
+                Columns(*heads_of(k_BHCK, v_BHCV, columns), bias_NJC),
+                Columns(*heads_of(k_BHSK, v_BHSV, self.source_length), source_bias_N1S),
+            )
+        return self.model.output.forward(y_RD)
+
+    def _advance(self, slots_BJ: Ids, first: int, last: int) -> tuple[Ids, NDArray[np.bool_]]:
+        """Choose a column for each hypothesis; return it and all columns that they see."""
+        slots = slots_BJ.shape[1]
+        row_B1 = np.arange(last - first)[:, None]
+        past_BJC = self.past_PJC[first:last][row_B1, slots_BJ]
+        past_BJC[self.count - first :] = False  # rows without a sentence stay at the start
+        alive_BC = past_BJC.any(axis=1)
+        most = int(alive_BC.sum(axis=1).max()) + slots
+        if most > self.target.columns:
+            room = most + GROWTH_STEPS * self.width
+            self._reserve_target(len(self.position_P), room)
+            return self._advance(slots_BJ, first, last)
+        # Columns that nobody sees, the first ones first.
+        columns_BJ = np.argsort(alive_BC, axis=1, kind="stable")[:, :slots]
+        past_BJC[row_B1, np.arange(slots), columns_BJ] = True
+        self.past_PJC[first:last, :slots] = past_BJC
+        position_B = self.position_P[first:last]
+        seen_BJC = past_BJC
         if window := self.model.config.attention_window:
             # Restricted self-attention sees the newest position and r // 2 before it.
-            columns_BJT = columns_BJT[..., -(window // 2 + 1) :]
-        past = index_mask(columns_BJT, self.targets[0].used + slots)[:, None]
-        heads = self.model.config.heads
-        target_bias = attention_bias(past, self.source_bias.dtype)
-        target_bias_NJC = target_bias.expand(-1, heads, -1, -1).flatten(0, 1)
-        source_bias_NJS = self.source_bias.expand(-1, heads, slots, -1).flatten(0, 1)
-        for target, source in zip(self.targets, self.sources, strict=True):
-            target.bias_NJC, source.bias_NJC = target_bias_NJC, source_bias_NJS
+            self.column_position_PC[first:last][row_B1, columns_BJ] = position_B[:, None]
+            age_BC = position_B[:, None] - self.column_position_PC[first:last]
+            seen_BJC = past_BJC & (age_BC <= window // 2)[:, None]
+        position_B[: self.count - first] += 1
+        return columns_BJ, seen_BJC[..., : used_columns(past_BJC)]
+
+    def move(self, origins: Ids, places: Ids, count: int) -> None:
+        """Move sentences to places whose own have ended; `count` sentences are left."""
+        for array in (self.past_PJC, self.position_P, self.column_position_PC):
+            array[places] = array[origins]
+        for origin, place in zip(origins.tolist(), places.tolist(), strict=True):
+            self.source.move(origin, place, self.source_length)
+            self.target.move(origin, place, used_columns(self.past_PJC[place]))
+            self.source_bias_PHS[place] = self.source_bias_PHS[origin]
+        self.position_P[count:] = 0
+        self.count = count
 
 
 class Ensemble:
     """A step function that averages the probabilities of several."""
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
 
-    def __call__(self, tokens_BJ: Tensor, parents_BJ: Tensor | None) -> Tensor:
+    def reserve(self, places: int, source_length: int, limit: int) -> None:
+        """Make room in each."""
+        for step in self.steps:
+            step.reserve(places, source_length, limit)
+
+    def admit(self, sources: Sequence[list[int]]) -> Tensor:
+        """Begin sentences in each; return log of the mean probability of each first token."""
+        return self._mean([step.admit(sources) for step in self.steps])
+
+    def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
         """Return log of the mean probability of each token that may follow."""
-        log_p = [step(tokens_BJ, parents_BJ).float().log_softmax(dim=-1) for step in self.steps]
-        return torch.stack(log_p).logsumexp(dim=0) - math.log(len(log_p))
+        return self._mean([step(tokens_BJ, slots_BJ) for step in self.steps])
+
+    def move(self, origins: Ids, places: Ids, count: int) -> None:
+        """Move sentences in each."""
+        for step in self.steps:
+            step.move(origins, places, count)
+
+    def _mean(self, logits: list[Tensor]) -> Tensor:
+        log_p = torch.stack([each.float().log_softmax(dim=-1) for each in logits])
+        return log_p.logsumexp(dim=0) - math.log(len(logits))
 
 
-def index_mask(indices: Tensor, count: int) -> Tensor:
-    """Return True at the indices, among `count` along the last dimension."""
-    marked = torch.zeros((*indices.shape[:-1], count), dtype=torch.bool, device=indices.device)
-    return marked.scatter_(-1, indices, True)
+def resized(x: Tensor, shape: Sequence[int], fill: float = 0) -> Tensor:
+    """Return a tensor of this shape with what x has there, and else `fill`."""
+    larger = x.new_full(tuple(shape), fill)
+    both = tuple(slice(min(pair)) for pair in zip(x.shape, shape, strict=True))
+    larger[both] = x[both]
+    return larger
 
 
-def attention_bias(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return what is added to scores: 0 where a query may look, -inf elsewhere."""
-    bias = torch.zeros(allowed.shape, dtype=dtype, device=allowed.device)
-    return bias.masked_fill_(~allowed, -math.inf)
+def heads_of(k_BHCK: Tensor, v_BHCV: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+    """Return the first columns of each head of each sentence."""
+    return k_BHCK.flatten(0, 1)[:, :columns], v_BHCV.flatten(0, 1)[:, :columns]
+
+
+def used_columns(past: NDArray[np.bool_]) -> int:
+    """Return the number of columns up to the last one that is in any past."""
+    return int(np.flatnonzero(past.reshape(-1, past.shape[-1]).any(axis=0))[-1]) + 1
+
+
+def enlarged(x: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+    """Return an array of this shape with what x has there, and else zero."""
+    larger = np.zeros(shape, dtype=x.dtype)
+    both = tuple(slice(min(pair)) for pair in zip(x.shape, shape, strict=True))
+    larger[both] = x[both]
+    return larger

@@ -12,8 +12,9 @@ from aiayn.config import Precision
 from aiayn.device import choose_precision
 from aiayn.errors import UsageError
 from aiayn.kernels.linear import Linear, concat_weights
-from aiayn.kernels.packed import Int8Linear, PackedLinear
+from aiayn.kernels.packed import BFloat16Linear, InferenceLinear, Int8Linear, PackedLinear
 from aiayn.model.attention import MultiHeadAttention
+from aiayn.model.layers import FeedForward
 from aiayn.model.transformer import Transformer
 
 MakeLayer = Callable[[Linear], nn.Module]
@@ -41,12 +42,16 @@ def load_models(
             f"int8 runs on the CPU, and the device is {device.type}",
             fix="pass --device cpu, or --precision bfloat16 or float16",
         )
-    dtype = torch.float32
-    layers: tuple[MakeLayer, MakeLayer] = (Int8Linear, Int8Linear)
-    if precision != "int8":
+    packs = device.type == "cpu" and torch._C._has_mkldnn
+    dtype, layers = torch.float32, (plain, PackedLinear if packs else plain)
+    if precision == "int8":
+        layers = Int8Linear, Int8Linear
+    elif precision != "float32":
         dtype = choose_precision(cast(Precision, precision), device)
-        packs = device.type == "cpu" and precision == "float32" and torch._C._has_mkldnn
-        layers = (plain, PackedLinear if packs else plain)
+        layers = plain, plain
+        if packs and dtype == torch.bfloat16:
+            # Only products are in bfloat16: what is between them is as fast in float32.
+            dtype, layers = torch.float32, (BFloat16Linear, BFloat16Linear)
     models = [prepare(file.build(), *layers) for file in files]
     return files, [model.to(device, dtype) for model in models]
 
@@ -65,6 +70,10 @@ def prepare(
                 of_source = path.endswith("cross_attention") and name == "fused_projections"
                 source = path.startswith("encoder") or of_source
                 setattr(module, name, (for_source if source else for_steps)(child))
+    for module in model.modules():
+        if isinstance(module, FeedForward) and module.activation == "relu":
+            first: nn.Module = module.w_1
+            module.fused_hidden = first.relu if isinstance(first, InferenceLinear) else None
     return model
 
 

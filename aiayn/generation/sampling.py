@@ -1,9 +1,10 @@
 """Outputs drawn at random from the model's distribution, batch-invariantly.
 
-B sentences; J samples of each; T tokens so far; W vocabulary.
+P places; B of them; J samples of each; T tokens; W vocabulary.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aiayn.generation.rules import NO_RULES, Rules
-from aiayn.generation.search import DEFAULT, Hypothesis, SearchState, Step, Task, length_penalty
+from aiayn.generation.search import DEFAULT, Hypothesis, SearchState, Task, length_penalty
 from aiayn.special_ids import EOS
 
 
@@ -41,68 +42,69 @@ class Sampling:
         """Hypotheses of a sentence that grow at once."""
         return self.samples
 
-    def __call__(
-        self, step: Step, tasks: list[Task], device: torch.device
-    ) -> list[list[Hypothesis]]:
-        """Return the samples of each sentence."""
-        return SamplingState(tasks, self).run(step, device)
+    def start(self) -> "SamplingState":
+        """Return a state without sentences."""
+        return SamplingState(self)
 
 
 class SamplingState(SearchState):
     """The state of sampling; a sample that has ended stays until all of its sentence have."""
 
-    def __init__(self, tasks: list[Task], sampling: Sampling) -> None:
-        super().__init__(tasks, sampling.rules)
-        self.sampling, samples = sampling, sampling.samples
-        self.random = [
-            [np.random.default_rng([sampling.seed, task.seed, j]) for j in range(samples)]
-            for task in tasks
-        ]
+    def __init__(self, sampling: Sampling) -> None:
+        super().__init__(sampling.samples, sampling.rules)
+        self.sampling = sampling
+        self.random_P = np.zeros(0, dtype=object)
+        self.ended_PJ = np.zeros((0, sampling.samples), dtype=bool)
 
-    def extend(self, logits_BJW: Tensor, normalizer_BJ: Tensor) -> NDArray[np.int64]:
+    def admit(self, tasks: Sequence[Task], logits_B1W: Tensor) -> None:
+        """Begin sentences behind those that are there, with the logits of their first token."""
+        for place, task in enumerate(tasks, start=self.count):
+            seeds = ([self.sampling.seed, task.seed, j] for j in range(self.width))
+            self.random_P[place] = [np.random.default_rng(seed) for seed in seeds]
+            self.ended_PJ[place] = False
+        super().admit(tasks, logits_B1W)
+
+    def extend(self, places: slice, log_p_BJW: Tensor) -> None:
         """Draw a token for each sample; at the first step, all from the same distribution."""
-        rows, samples = self.rows, self.sampling.samples
-        slot_J = np.arange(samples) % rows.ids_BJT.shape[1]
-        logits_BJW, normalizer_BJ = logits_BJW[:, slot_J], normalizer_BJ[:, slot_J]
-        tokens_BJ = self._draw(logits_BJW)
-        log_p_BJ = logits_BJW.gather(-1, tokens_BJ[..., None]).squeeze(-1) - normalizer_BJ
-
-        before_BJT = rows.ids_BJT[:, slot_J]
+        slot_J = np.arange(self.width) % log_p_BJW.size(1)
+        log_p_BJW = log_p_BJW[:, slot_J]
+        tokens_BJ = self._draw(places, log_p_BJW)
+        drawn_BJ = log_p_BJW.gather(-1, tokens_BJ[..., None]).squeeze(-1)
         # A sample that has ended draws on, but no longer counts.
-        growing_BJ = ~(before_BJT == EOS).any(axis=-1)
-        added_BJ = np.where(growing_BJ, log_p_BJ.cpu().numpy(), np.float32(0))
-        rows.sums_BJ = rows.sums_BJ[:, slot_J] + added_BJ
-        newest_BJ1 = tokens_BJ.cpu().numpy()[..., None]
-        rows.ids_BJT = np.concatenate([before_BJT, newest_BJ1], axis=-1)
-        return np.broadcast_to(slot_J, (len(before_BJT), samples))
+        growing_BJ = ~self.ended_PJ[places]
+        self.sums_PJ[places] += np.where(growing_BJ, drawn_BJ.cpu().numpy(), np.float32(0))
+        newest_BJ = tokens_BJ.cpu().numpy()
+        self.ended_PJ[places] |= newest_BJ == EOS
+        self.append(places, np.broadcast_to(slot_J, newest_BJ.shape), newest_BJ)
 
-    def _draw(self, logits_BJW: Tensor) -> Tensor:
+    def _draw(self, places: slice, log_p_BJW: Tensor) -> Tensor:
         """Sample by an exponential race (Gumbel-max): the token with the largest p / time.
 
         Inverting the cumulative distribution would do, too, but rounding, which depends on the
         batch, shifts that sum by more than rare tokens add to it.
         """
-        width = logits_BJW.size(-1)
+        width = log_p_BJW.size(-1)
         time_BJW = np.array(
             [
-                [random.standard_exponential(width) for random in self.random[sentence]]
-                for sentence in self.rows.sentence_B
+                [random.standard_exponential(width) for random in of_place]
+                for of_place in self.random_P[places]
             ],
             dtype=np.float32,
         )
-        p_BJW = truncate(logits_BJW / self.sampling.temperature, self.sampling)
+        p_BJW = truncate(log_p_BJW / self.sampling.temperature, self.sampling)
         return (p_BJW / torch.from_numpy(time_BJW).to(p_BJW.device)).argmax(dim=-1)
 
     def is_finished(self) -> NDArray[np.bool_]:
         """Return for each sentence whether all of its samples have ended."""
-        ended_B: NDArray[np.bool_] = (self.rows.ids_BJT == EOS).any(axis=-1).all(axis=-1)
-        return ended_B | (self.rows.length >= self.rows.limit_B)
+        used = slice(0, self.count)
+        ended_B: NDArray[np.bool_] = np.all(self.ended_PJ[used], axis=1)
+        return np.logical_or(ended_B, self.length_P[used] >= self.limit_P[used])
 
-    def hypotheses_of(self, row: int) -> list[Hypothesis]:
+    def hypotheses_of(self, place: int) -> list[Hypothesis]:
         """Return the samples of a sentence; none where a probability is not a number."""
         found = []
-        sums = self.rows.sums_BJ[row]
-        for ids, total in zip(self.rows.ids_BJT[row].tolist(), sums, strict=True):
+        ids_JT = self.ids_PJT[place, :, : self.length_P[place]].tolist()
+        for ids, total in zip(ids_JT, self.sums_PJ[place], strict=True):
             finished = EOS in ids
             inner = ids[: ids.index(EOS)] if finished else ids
             penalty = length_penalty(len(inner) + finished, self.sampling.alpha)

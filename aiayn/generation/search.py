@@ -2,16 +2,20 @@
 
 The search knows nothing of networks: it is given a function that scores every next token of
 the hypotheses it is building. Only the choice of the best candidates happens on that function's
-device; the state of the search is kept in numpy on the host.
+device; the state of the search is kept in numpy on the host, and is read from the device once
+a step.
 
-B sentences that are still searched; J hypotheses of each; C candidates; T tokens so far;
-W vocabulary.
+Each sentence has a place. New sentences take places behind those in use; when a sentence ends,
+the last one moves to its place. So the places in use are always the first ones.
+
+P places; B of them in use; J hypotheses of each; C candidates; T tokens; W vocabulary.
 """
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -21,11 +25,12 @@ from torch import Tensor
 from aiayn.config import DecodeConfig
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.generation.tree_rule import TreeRule, TreeTask
-from aiayn.kernels.topk import largest_sums, logsumexp
+from aiayn.kernels.topk import largest_sums
 from aiayn.special_ids import EOS, PAD
 
 DEFAULT = DecodeConfig()
 Length = TypeVar("Length", float, NDArray[np.float64])
+Ids = NDArray[np.int64]
 
 
 class Task(NamedTuple):
@@ -52,16 +57,34 @@ class Hypothesis(NamedTuple):
     """Whether EOS came before the length limit."""
 
 
+class Moves(NamedTuple):
+    """Which sentences have moved, and to which places."""
+
+    origins: Ids
+    places: Ids
+
+
 class Step(Protocol):
-    """Extends hypotheses by one token."""
+    """Extends hypotheses by one token, for sentences that each have a place."""
 
-    def __call__(self, tokens_BJ: Tensor, parents_BJ: Tensor | None) -> Tensor:
-        """Return the logits (B, J, W) of what follows the last tokens (at first, padding).
+    def reserve(self, places: int, source_length: int, limit: int) -> None:
+        """Make room for so many sentences, for sources and for outputs of these lengths."""
 
-        Parents are the hypotheses of the step before that each one continues, counted through
-        all sentences; None at the first step, when each sentence has one empty hypothesis.
-        Those of finished sentences no longer occur. Log-probabilities will do for logits.
+    def admit(self, sources: Sequence[list[int]]) -> Tensor:
+        """Begin sentences at the places behind those in use.
+
+        Return the logits (B, 1, W) of their first tokens. Log-probabilities will do for logits.
         """
+
+    def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
+        """Return the logits (B, J, W) of what follows the last tokens.
+
+        Slots are the hypotheses of the same sentence that each one continues. There may be more
+        rows than sentences; they mean nothing.
+        """
+
+    def move(self, origins: Ids, places: Ids, count: int) -> None:
+        """Move sentences to places whose own have ended; `count` are left in all."""
 
 
 class Search(Protocol):
@@ -71,10 +94,8 @@ class Search(Protocol):
     def width(self) -> int:
         """Hypotheses of a sentence that grow at once."""
 
-    def __call__(
-        self, step: Step, tasks: list[Task], device: torch.device
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each sentence, best first."""
+    def start(self) -> "SearchState":
+        """Return a state without sentences."""
 
 
 def length_penalty(length: Length, alpha: float) -> Length:
@@ -103,197 +124,231 @@ class BeamSearch:
         """Hypotheses of a sentence that grow at once."""
         return self.beam
 
-    def __call__(
-        self, step: Step, tasks: list[Task], device: torch.device
-    ) -> list[list[Hypothesis]]:
-        """Return the `nbest` hypotheses of each sentence, best first."""
-        return BeamState(tasks, self).run(step, device)
-
-
-@dataclass(slots=True)
-class ActiveSentences:
-    """The sentences that are still searched, one row each."""
-
-    sentence_B: NDArray[np.int64]
-    """Which sentence a row belongs to."""
-    limit_B: NDArray[np.int64]
-    ids_BJT: NDArray[np.int64]
-    """Tokens of the hypotheses that are extended, one a sentence at first."""
-    sums_BJ: NDArray[np.float32]
-    """Their log P."""
-    finished_B: NDArray[np.bool_]
-    """Whether a row is finished; a few stay for a while, idle."""
-    tree_BJF: NDArray[np.int64]
-    """States of the rule for trees, where there is one."""
-
-    def select(self, rows: NDArray[np.int64]) -> Self:
-        """Return some of the rows."""
-        return type(self)(*(getattr(self, field.name)[rows] for field in fields(self)))
-
-    @property
-    def length(self) -> int:
-        """Tokens of each hypothesis so far."""
-        return int(self.ids_BJT.shape[-1])
+    def start(self) -> "BeamState":
+        """Return a state without sentences."""
+        return BeamState(self)
 
 
 class SearchState(ABC):
-    """Hypotheses of the sentences that are still searched, and the results of the others."""
+    """The hypotheses of the sentences that are searched; its arrays have a row a place."""
 
-    def __init__(self, tasks: list[Task], rules: Rules) -> None:
-        trees = [task.tree for task in tasks if task.tree is not None]
-        self.tree_rule = TreeRule(trees[0].symbols) if trees else None
-        no_trees = np.empty((len(tasks), 1, 0), dtype=np.int64)
-        # The rules of text could leave nothing of a tree.
-        self.tasks, self.rules = tasks, NO_RULES if trees else rules
-        self.rows = ActiveSentences(
-            sentence_B=np.arange(len(tasks)),
-            limit_B=np.array([task.limit for task in tasks], dtype=np.int64),
-            ids_BJT=np.empty((len(tasks), 1, 0), dtype=np.int64),
-            sums_BJ=np.zeros((len(tasks), 1), dtype=np.float32),
-            finished_B=np.zeros(len(tasks), dtype=bool),
-            tree_BJF=self.tree_rule.start(trees) if self.tree_rule else no_trees,
-        )
-        self.results: list[list[Hypothesis]] = [[] for _ in tasks]
+    def __init__(self, width: int, rules: Rules) -> None:
+        self.width, self.rules, self.count = width, rules, 0
+        self.task_P = np.zeros(0, dtype=object)
+        self.limit_P = np.zeros(0, dtype=np.int64)
+        self.length_P = np.zeros(0, dtype=np.int64)
+        """Tokens of each hypothesis so far."""
+        self.ids_PJT = np.zeros((0, width, 0), dtype=np.int64)
+        self.sums_PJ = np.zeros((0, width), dtype=np.float32)
+        """log P of the hypotheses, -inf where there is none."""
+        self.tokens_PJ = np.zeros((0, width), dtype=np.int64)
+        """Their last tokens."""
+        self.slots_PJ = np.zeros((0, width), dtype=np.int64)
+        """Which hypothesis of the step before each one continues."""
+        self.tree_rule: TreeRule | None = None
+        self.tree_PJF = np.zeros((0, width, 0), dtype=np.int64)
+        """The states of that rule, where there is one."""
 
-    @torch.inference_mode()
-    def run(self, step: Step, device: torch.device) -> list[list[Hypothesis]]:
-        """Extend hypotheses token by token until every sentence is finished."""
-        tokens_BJ = torch.full((len(self.tasks), 1), PAD, device=device)
-        parents_BJ = None
-        while self.rows.sentence_B.size:
-            logits_BJW = step(tokens_BJ, parents_BJ).float()
-            # Before the rules: log P is that of the model, whatever they forbid.
-            normalizer_BJ = logsumexp(logits_BJW)
-            prefixes = [self.tasks[sentence].prefix for sentence in self.rows.sentence_B]
-            if self.tree_rule is not None:
-                rows, length = self.rows, self.rows.length
-                forced_B = np.array([length < len(prefix) for prefix in prefixes])
-                self.tree_rule.forbid(
-                    logits_BJW, rows.tree_BJF, rows.limit_B - length, forced_B
-                )
-            self.rules.apply(logits_BJW, self.rows.ids_BJT, prefixes)
-            slots_BJ = self.extend(logits_BJW, normalizer_BJ)
-            if self.tree_rule is not None:
-                before_BJF = np.take_along_axis(self.rows.tree_BJF, slots_BJ[..., None], axis=1)
-                tokens = self.rows.ids_BJT[..., -1]
-                self.rows.tree_BJF = self.tree_rule.advance(before_BJF, tokens)
-            before = np.arange(len(slots_BJ))[:, None] * logits_BJW.size(1)
-            kept = self._drop_finished()
-            parents_BJ = torch.from_numpy((before + slots_BJ)[kept]).to(device)
-            tokens_BJ = torch.from_numpy(self.rows.ids_BJT[..., -1]).to(device)
-        return self.results
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {name: a for name, a in vars(self).items() if isinstance(a, np.ndarray)}
+
+    def reserve(self, places: int, limit: int) -> None:
+        """Make room for so many sentences, and for outputs of so many tokens."""
+        places, limit = max(places, len(self.limit_P)), max(limit, self.ids_PJT.shape[2])
+        if (places, limit) == self.ids_PJT.shape[::2]:
+            return
+        for name, array in self._arrays().items():
+            rest = (self.width, limit) if name == "ids_PJT" else array.shape[1:]
+            larger = np.zeros((places, *rest), dtype=array.dtype)
+            larger[tuple(map(slice, array.shape))] = array
+            setattr(self, name, larger)
+
+    def admit(self, tasks: Sequence[Task], logits_B1W: Tensor) -> None:
+        """Begin sentences behind those that are there, with the logits of their first token."""
+        new = slice(self.count, self.count + len(tasks))
+        self.count = new.stop
+        for place, task in enumerate(tasks, start=new.start):
+            self.task_P[place], self.limit_P[place] = task, task.limit
+        self.length_P[new], self.sums_PJ[new] = 0, 0
+        self._begin_trees(new, [task.tree for task in tasks if task.tree is not None])
+        self._grow(new, logits_B1W)
+
+    def _begin_trees(self, new: slice, trees: list[TreeTask]) -> None:
+        if not trees:
+            return
+        if self.tree_rule is None:
+            self.tree_rule = TreeRule(trees[0].symbols)
+            # The rules of text could leave nothing of a tree.
+            self.rules = NO_RULES
+        state_B1F = self.tree_rule.start(trees)
+        if not self.tree_PJF.size:
+            places = len(self.limit_P)
+            self.tree_PJF = np.zeros((places, self.width, state_B1F.shape[-1]), dtype=np.int64)
+        self.tree_PJF[new] = state_B1F
+
+    def advance(self, step: Step) -> None:
+        """Extend the hypotheses of all sentences by one token."""
+        rows = min(round_up(self.count), len(self.limit_P))
+        logits_BJW = step(self.tokens_PJ[:rows], self.slots_PJ[:rows])
+        self._grow(slice(0, self.count), logits_BJW[: self.count])
+
+    def _grow(self, places: slice, logits_BJW: Tensor) -> None:
+        # Before the rules: log P is that of the model, whatever they forbid.
+        log_p_BJW = logits_BJW.log_softmax(dim=-1, dtype=torch.float32)
+        log_p_BJW[..., PAD] = -math.inf
+        self._apply_rules(places, log_p_BJW)
+        self.extend(places, log_p_BJW)
+        if self.tree_rule is not None:
+            slots_BJ1 = self.slots_PJ[places, :, None]
+            before_BJF = np.take_along_axis(self.tree_PJF[places], slots_BJ1, axis=1)
+            self.tree_PJF[places] = self.tree_rule.advance(before_BJF, self.tokens_PJ[places])
+        self.length_P[places] += 1
+
+    def _apply_rules(self, places: slice, log_p_BJW: Tensor) -> None:
+        """Set log P of what may not follow to -inf, in place, sentence by sentence."""
+        slots = log_p_BJW.size(1)
+        if self.tree_rule is not None:
+            length_B, task_B = self.length_P[places], self.task_P[places]
+            forced_B = length_B < np.array([len(task.prefix) for task in task_B])
+            left_B = self.limit_P[places] - length_B
+            self.tree_rule.forbid(log_p_BJW, self.tree_PJF[places, :slots], left_B, forced_B)
+        for row, place in enumerate(range(places.start, places.stop)):
+            length, prefix = self.length_P[place], self.task_P[place].prefix
+            if self.rules != NO_RULES or length < len(prefix):
+                ids_1JT = self.ids_PJT[place : place + 1, :slots, :length]
+                self.rules.apply(log_p_BJW[row : row + 1], ids_1JT, [prefix])
 
     @abstractmethod
-    def extend(self, logits_BJW: Tensor, normalizer_BJ: Tensor) -> NDArray[np.int64]:
-        """Add one token to each hypothesis; return which slot each one continues.
+    def extend(self, places: slice, log_p_BJW: Tensor) -> None:
+        """Add a token to each hypothesis of some places; at first they have one, the empty one.
 
-        A logit, -inf where the rules forbid the token, minus the normalizer is log P.
+        log P is -inf where the rules forbid a token.
         """
+
+    def append(self, places: slice, slots_BJ: Ids, tokens_BJ: Ids) -> None:
+        """Let each hypothesis continue one of those before with a token."""
+        self.slots_PJ[places], self.tokens_PJ[places] = slots_BJ, tokens_BJ
+        length_B = self.length_P[places]
+        most, row_B1 = int(length_B.max()) + 1, np.arange(len(length_B))[:, None]
+        if self.width > 1:
+            before = self.ids_PJT[places, :, :most]
+            self.ids_PJT[places, :, :most] = before[row_B1, slots_BJ]
+        self.ids_PJT[places][row_B1, np.arange(self.width), length_B[:, None]] = tokens_BJ
 
     @abstractmethod
     def is_finished(self) -> NDArray[np.bool_]:
-        """Return for each sentence whether its hypotheses are known."""
+        """Return for each place in use whether the hypotheses of its sentence are known."""
 
     @abstractmethod
-    def hypotheses_of(self, row: int) -> list[Hypothesis]:
+    def hypotheses_of(self, place: int) -> list[Hypothesis]:
         """Return the hypotheses of a finished sentence."""
 
-    def _drop_finished(self) -> NDArray[np.int64]:
-        """Store the results of finished sentences; return the rows that stay, some idle.
+    def take_finished(self) -> tuple[dict[int, list[Hypothesis]], Moves]:
+        """Drop the sentences that are finished; return what they gave, and who moved.
 
-        Dropping rows copies all caches, so it waits until some have gathered.
+        The last sentences move to the places that have become free before them.
         """
-        rows = self.rows
-        for row in np.flatnonzero(self.is_finished() & ~rows.finished_B):
-            self.results[rows.sentence_B[row]] = self.hypotheses_of(int(row))
-            rows.finished_B[row] = True
-        active = np.flatnonzero(~rows.finished_B)
-        idle = np.flatnonzero(rows.finished_B)[: round_up(len(active)) - len(active)]
-        kept = np.sort(np.concatenate([active, idle])) if active.size else active
-        if len(kept) < len(rows.finished_B):
-            self.rows = rows.select(kept)
-        return kept
+        finished_B = self.is_finished()
+        gone, kept = np.flatnonzero(finished_B), np.flatnonzero(~finished_B)
+        found = {place: self.hypotheses_of(place) for place in gone.tolist()}
+        self.count = len(kept)
+        moves = Moves(kept[kept >= self.count], gone[gone < self.count])
+        if len(moves.places):
+            for array in self._arrays().values():
+                array[moves.places] = array[moves.origins]
+        return found, moves
 
 
 class BeamState(SearchState):
-    """The state of beam search; hypotheses stand best first, -inf where there is none."""
+    """The state of beam search; hypotheses stand best first."""
 
-    def __init__(self, tasks: list[Task], search: BeamSearch) -> None:
-        super().__init__(tasks, search.rules)
+    def __init__(self, search: BeamSearch) -> None:
+        super().__init__(search.beam, search.rules)
         self.search = search
-        self.completed: list[list[Hypothesis]] = [[] for _ in tasks]
+        # Differs from the paper, which has no beam of 1: the first EOS is final, as in greedy
+        # search, so that one candidate is enough.
+        self.candidates = 2 * search.beam if search.beam > 1 else 1
+        self.completed_P = np.zeros(0, dtype=object)
+        self.to_beat_P = np.zeros(0)
+        """The score that a hypothesis has to exceed to be wanted."""
 
-    def extend(self, logits_BJW: Tensor, normalizer_BJ: Tensor) -> NDArray[np.int64]:
+    def admit(self, tasks: Sequence[Task], logits_B1W: Tensor) -> None:
+        """Begin sentences behind those that are there, with the logits of their first token."""
+        for place in range(self.count, self.count + len(tasks)):
+            self.completed_P[place], self.to_beat_P[place] = [], -math.inf
+        super().admit(tasks, logits_B1W)
+
+    def extend(self, places: slice, log_p_BJW: Tensor) -> None:
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
-        rows = self.rows
-        added_BJ = torch.from_numpy(rows.sums_BJ).to(logits_BJW.device) - normalizer_BJ
-        sums_BC, places_BC = (
-            part.cpu().numpy()
-            for part in largest_sums(logits_BJW, added_BJ, 2 * self.search.beam)
-        )
-        # A place counts through the vocabulary of each slot in turn.
-        slots_BC, tokens_BC = np.divmod(places_BC, logits_BJW.size(-1))
-        ids_BCT = np.take_along_axis(rows.ids_BJT, slots_BC[..., None], axis=1)
-        ids_BCT = np.concatenate([ids_BCT, tokens_BC[..., None]], axis=-1)
+        slots, words = log_p_BJW.shape[1:]
+        sums_BJ = torch.from_numpy(self.sums_PJ[places, :slots]).to(log_p_BJW.device)
+        best = largest_sums(log_p_BJW, sums_BJ, self.candidates)
+        sums_BC, where_BC = (part.cpu().numpy() for part in best)
+        if (missing := self.candidates - sums_BC.shape[1]) > 0:
+            # A tiny vocabulary has fewer extensions than the beam is wide.
+            sums_BC = np.pad(sums_BC, ((0, 0), (0, missing)), constant_values=-math.inf)
+            where_BC = np.pad(where_BC, ((0, 0), (0, missing)))
+        slots_BC, tokens_BC = np.divmod(where_BC, words)
         ends_BC = tokens_BC == EOS
-        self._complete(sums_BC, ids_BCT, ends_BC)
-
-        # Stable: among those that do not end, the order of their scores stays.
-        kept_BJ = np.argsort(ends_BC, axis=1, kind="stable")[:, : self.search.beam]
-        rows.ids_BJT = np.take_along_axis(ids_BCT, kept_BJ[..., None], axis=1)
-        rows.sums_BJ = np.take_along_axis(sums_BC, kept_BJ, axis=1)
-        rows.sums_BJ[np.take_along_axis(ends_BC, kept_BJ, axis=1)] = -math.inf
-        return np.take_along_axis(slots_BC, kept_BJ, axis=1)
+        if ends_BC.any():
+            self._complete(places, sums_BC, slots_BC, ends_BC)
+            sums_BC = np.where(ends_BC, np.float32(-math.inf), sums_BC)
+            # Stable: among those that do not end, the order of their scores stays.
+            order_BC = np.argsort(ends_BC, axis=1, kind="stable")
+            sums_BC, slots_BC, tokens_BC = (
+                np.take_along_axis(each, order_BC, axis=1)
+                for each in (sums_BC, slots_BC, tokens_BC)
+            )
+        self.sums_PJ[places] = sums_BC[:, : self.width]
+        self.append(places, slots_BC[:, : self.width], tokens_BC[:, : self.width])
 
     def _complete(
         self,
+        places: slice,
         sums_BC: NDArray[np.float32],
-        ids_BCT: NDArray[np.int64],
+        slots_BC: Ids,
         ends_BC: NDArray[np.bool_],
     ) -> None:
         """Add candidates that end in EOS to the completed hypotheses of their sentence."""
-        penalty = length_penalty(ids_BCT.shape[-1], self.search.alpha)
-        counted_BC = ends_BC & (sums_BC > -math.inf) & ~self.rows.finished_B[:, None]
-        if self.search.beam == 1:
-            # Differs from the paper, which has no beam of 1: the first EOS is final, as in
-            # greedy search.
-            counted_BC[:, 1:] = False
-        for row, place in np.argwhere(counted_BC):
-            completed = self.completed[self.rows.sentence_B[row]]
-            score = float(sums_BC[row, place]) / penalty
-            ids = ids_BCT[row, place, :-1].tolist()
+        for row, candidate in np.argwhere(ends_BC & (sums_BC > -math.inf)).tolist():
+            place = places.start + row
+            length = int(self.length_P[place])
+            score = float(sums_BC[row, candidate]) / length_penalty(
+                length + 1, self.search.alpha
+            )
+            ids = self.ids_PJT[place, slots_BC[row, candidate], :length].tolist()
+            completed = self.completed_P[place]
             completed.append(Hypothesis(ids, score, finished=True))
             completed.sort(key=lambda hypothesis: -hypothesis.score)
             del completed[self.search.beam :]
+            if len(completed) >= self.search.nbest:
+                wanted = completed[self.search.nbest - 1].score
+                self.to_beat_P[place] = math.inf if self.search.beam == 1 else wanted
 
     def is_finished(self) -> NDArray[np.bool_]:
         """Return for each sentence whether no continuation can be wanted any more."""
         # Differs from the paper, whose code searched a batch until all of it was done: each
         # sentence ends by itself, with the same result.
-        rows = self.rows
-        to_beat_B = [self._score_to_beat(self.completed[i]) for i in rows.sentence_B]
-        bound_B = rows.sums_BJ[:, 0] / length_penalty(
-            rows.limit_B.astype(np.float64), self.search.alpha
+        used = slice(0, self.count)
+        limit_B = self.limit_P[used]
+        bound_B = self.sums_PJ[used, 0] / length_penalty(
+            limit_B.astype(np.float64), self.search.alpha
         )
-        return (rows.length >= rows.limit_B) | (bound_B <= np.array(to_beat_B))
+        return (self.length_P[used] >= limit_B) | (bound_B <= self.to_beat_P[used])
 
-    def _score_to_beat(self, completed: list[Hypothesis]) -> float:
-        """Return the score that a hypothesis has to exceed to be wanted."""
-        if self.search.beam == 1 and completed:
-            return math.inf
-        wanted = self.search.nbest
-        return completed[wanted - 1].score if len(completed) >= wanted else -math.inf
-
-    def hypotheses_of(self, row: int) -> list[Hypothesis]:
+    def hypotheses_of(self, place: int) -> list[Hypothesis]:
         """Return the hypotheses of a sentence: the completed ones, then the others."""
-        rows = self.rows
-        penalty = length_penalty(rows.length, self.search.alpha)
+        length = int(self.length_P[place])
+        penalty = length_penalty(length, self.search.alpha)
         incomplete = [
             Hypothesis(ids.tolist(), float(total) / penalty, finished=False)
-            for ids, total in zip(rows.ids_BJT[row], rows.sums_BJ[row], strict=True)
+            for ids, total in zip(
+                self.ids_PJT[place, :, :length], self.sums_PJ[place], strict=True
+            )
             if total > -math.inf
         ]
-        return (self.completed[rows.sentence_B[row]] + incomplete)[: self.search.nbest]
+        completed: list[Hypothesis] = self.completed_P[place]
+        return (completed + incomplete)[: self.search.nbest]
 
 
 def round_up(count: int) -> int:

@@ -1,7 +1,7 @@
 """Lines of text to translations: encode, search in batches of similar length, decode."""
 
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -11,9 +11,7 @@ import numpy as np
 import torch
 
 from aiayn.config import DECODING_BATCH_TOKENS
-from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
-from aiayn.data.plan import batches_by_length
 from aiayn.data.trees import delinearize, write
 from aiayn.data.workers import Workers
 from aiayn.device import if_it_fits
@@ -21,6 +19,7 @@ from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, MemoryTooSmall, UsageError
 from aiayn.generation.alignment import Alignment, Pair, align, join_alignments
 from aiayn.generation.decoder import CachedDecoder, Ensemble
+from aiayn.generation.engine import Engine, NumberedSegment
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
@@ -28,7 +27,6 @@ from aiayn.generation.search import (
     Search,
     Step,
     Task,
-    round_up,
 )
 from aiayn.generation.segmentation import Segment, has_language_tag, segment
 from aiayn.generation.streaming import Line, windows
@@ -37,12 +35,14 @@ from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS
 
 # Lines that are sorted by length together, for each worker and at least two.
-WINDOW = 512
-USUAL_BEAM = 4
+WINDOW = 1024
+# Parts of them that each worker gets one after the other, unless they would be too small.
+PARTS, SMALLEST_PART = 2, 16
 # What `--strict` does not accept.
 STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Report = Callable[[int], None]
+Found = tuple[int, list[Hypothesis]]
 
 
 class Output(NamedTuple):
@@ -214,18 +214,19 @@ class Translator:
         ]
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
-        """Search in batches of similar length; the results are in the order of the work."""
+        """Search sentences, the longest first; the results are in the order of the work."""
         found: list[list[Hypothesis]] = [[] for _ in work]
-        # A wide beam takes memory as more sentences would.
-        limit = self.batch_tokens // max(1, self.search.width // USUAL_BEAM)
-        batches = batches_by_length([len(each.source) for each in work], limit, round_up)
-        segments = ([work[i] for i in batch] for batch in batches)
-        in_parallel = self.workers > 1 and len(batches) > 1
-        results = self._processes.map(segments) if in_parallel else map(self._search, segments)
-        for batch, of_batch in zip(batches, results, strict=True):
-            for place, hypotheses in zip(batch, of_batch, strict=True):
-                found[place] = hypotheses
-            report(sum(work[i].first for i in batch))
+        order = sorted(range(len(work)), key=lambda number: -len(work[number].source))
+        parts = PARTS * self.workers
+        if self.workers == 1 or len(work) < SMALLEST_PART * parts:
+            parts = 1
+        # Each part has sentences of all lengths, and takes about as long as another.
+        shares = [[(number, work[number]) for number in order[i::parts]] for i in range(parts)]
+        results = self._processes.map(shares) if parts > 1 else map(self._run, shares)
+        for of_part in results:
+            for number, hypotheses in of_part:
+                found[number] = hypotheses
+            report(sum(work[number].first for number, _ in of_part))
         return found
 
     @cached_property
@@ -238,33 +239,36 @@ class Translator:
         if "_processes" in vars(self):
             self._processes.close()
 
-    def _search_with_one_thread(self, work: list[Segment]) -> list[list[Hypothesis]]:
+    def _search_with_one_thread(self, work: list[NumberedSegment]) -> list[Found]:
         # Processes in parallel are faster than threads, whose products are too small.
         torch.set_num_threads(1)
-        return self._search(work)
+        return self._run(work)
 
-    def _search(self, work: list[Segment]) -> list[list[Hypothesis]]:
-        """Search at once, or half by half where memory does not suffice."""
-        found = if_it_fits(partial(self._search_at_once, work), self.device)
-        if found is not None:
-            return found
-        if len(work) == 1:
-            raise MemoryTooSmall(
-                f"a sentence of {len(work[0].source):,} tokens does not fit in memory by itself"
-                f" with {self.search.width} hypotheses",
-                fix="pass a smaller --beam; or smaller --threads and --batch-tokens, for what"
-                " is searched beside it",
-            )
-        # Batch-invariant: halves give what the whole would have.
-        half = len(work) // 2
-        return self._search(work[:half]) + self._search(work[half:])
+    def _run(self, work: list[NumberedSegment]) -> list[Found]:
+        """Search sentences; where memory does not suffice, fewer of them at once."""
+        found: list[Found] = []
+        most = len(work)
+        while if_it_fits(partial(self._search, work, found, most), self.device) is None:
+            done = {number for number, _ in found}
+            work = [each for each in work if each[0] not in done]
+            if most == 1:
+                raise MemoryTooSmall(
+                    f"a sentence of {len(work[0][1].source):,} tokens does not fit in memory by"
+                    f" itself with {self.search.width} hypotheses",
+                    fix="pass a smaller --beam; or smaller --threads and --batch-tokens, for"
+                    " what is searched beside it",
+                )
+            # Batch-invariant: fewer at once give what all would have.
+            most = -(-most // 2)
+        return found
 
-    @torch.inference_mode()
-    def _search_at_once(self, work: list[Segment]) -> list[list[Hypothesis]]:
-        source_BS = pad([each.source for each in work]).to(self.device)
-        steps: list[Step] = [CachedDecoder(model, source_BS) for model in self.models]
+    def _search(self, work: list[NumberedSegment], found: list[Found], most: int) -> bool:
+        """Add what each sentence gives to `found`, in the order in which they end."""
+        steps: list[Step] = [CachedDecoder(model, self.search.width) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        return self.search(step, [each.task for each in work], self.device)
+        for each in Engine(self.search, step, self.batch_tokens, most).run(deque(work)):
+            found.append(each)  # at once: if memory runs out later, what is found stays
+        return True
 
 
 def translate_lines(

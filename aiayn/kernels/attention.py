@@ -1,7 +1,7 @@
 """Equation 1 by other kernels: each equals `attention` of aiayn.model.attention.
 
-B sentences; L, M query and memory length; J hypotheses; C cached columns; H heads; K, V d_k and
-d_v per head; N heads of all sentences.
+B sentences; L, M query and memory length; J hypotheses; R rows: all of them; C cached columns;
+H heads; K, V d_k and d_v per head; N heads of all sentences.
 """
 
 import math
@@ -113,14 +113,15 @@ def packed_attention(
     return heads_RHV.transpose(0, 1)[None]
 
 
-def step_attention(q_BHJK: Tensor, k_BHCK: Tensor, v_BHCV: Tensor, bias_NJC: Tensor) -> Tensor:
-    """Return equation 1 for the few queries of a decoding step.
+def step_attention(q_BJHK: Tensor, k_NCK: Tensor, v_NCV: Tensor, bias: Tensor) -> Tensor:
+    """Return equation 1 for the few queries of a decoding step, heads side by side (R, H * V).
 
     With few queries and short sequences plain products are faster than the fused kernel. The
     bias is 0 where a query may look and -inf elsewhere, so that no layer makes it of a mask.
     """
-    scale = 1 / math.sqrt(q_BHJK.size(-1))
-    k_NKC, v_NCV = k_BHCK.mT.flatten(0, 1), v_BHCV.flatten(0, 1)
-    scores_NJC = torch.baddbmm(bias_NJC, q_BHJK.flatten(0, 1), k_NKC, alpha=scale)
+    sentences, slots, heads, d_k = q_BJHK.shape
+    q_NJK = q_BJHK.transpose(1, 2).reshape(-1, slots, d_k)
+    scores_NJC = torch.baddbmm(bias, q_NJK, k_NCK.mT, alpha=1 / math.sqrt(d_k))
     heads_NJV = torch.bmm(scores_NJC.softmax(dim=-1), v_NCV)
-    return torch.unflatten(heads_NJV, 0, q_BHJK.shape[:2])
+    heads_BHJV = heads_NJV.view(sentences, heads, slots, -1)
+    return heads_BHJV.transpose(1, 2).reshape(sentences * slots, -1)

@@ -4,7 +4,7 @@ N rows; I, O width of input and output.
 """
 
 from collections.abc import MutableMapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 from weakref import ReferenceType, ref
 
 import torch
@@ -64,11 +64,16 @@ def can_use_onednn(x: Tensor) -> bool:
     )
 
 
-def onednn_linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
-    """Return x W^T + b in one pass; the weight may be packed for it."""
+def onednn_linear(
+    x: Tensor,
+    weight_OI: Tensor,
+    bias_O: Tensor | None = None,
+    activation: Literal["none", "relu"] = "none",
+) -> Tensor:
+    """Return x W^T + b in one pass, activated; the weight may be packed for it."""
     # torch's compiler emits this call. It is undocumented, but our bound on torch holds.
     product = torch.ops.mkldnn._linear_pointwise.default
-    return cast(Tensor, product(x, weight_OI, bias_O, "none", [], ""))
+    return cast(Tensor, product(x, weight_OI, bias_O, activation, [], ""))
 
 
 def concat_weights(layers: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:

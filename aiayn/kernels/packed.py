@@ -4,6 +4,7 @@ Each equals `F.linear`, the 8-bit one approximately. I, O width of input and out
 """
 
 import warnings
+from abc import abstractmethod
 from typing import cast
 
 import torch
@@ -19,7 +20,23 @@ WIDE, WIDE_ENGINE = 4096, "onednn"
 REDUCE_RANGE = not torch.cpu._is_vnni_supported()
 
 
-class PackedLinear(nn.Module):
+class InferenceLinear(nn.Module):
+    """A linear layer whose weights do not change again."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x W^T + b."""
+
+    @abstractmethod
+    def relu(self, x: Tensor) -> Tensor:
+        """Return max(0, x W^T + b)."""
+
+
+class PackedLinear(InferenceLinear):
     """x W^T + b with W laid out as oneDNN's products read it, in float32 on a CPU.
 
     With 256 rows it is 1.1 to 1.5 times as fast as a plain layer, with 4 rows 2 to 3 times.
@@ -28,28 +45,52 @@ class PackedLinear(nn.Module):
     """
 
     def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.in_features, self.out_features = linear.in_features, linear.out_features
+        super().__init__(linear)
         self.bias_O = None if linear.bias is None else linear.bias.detach()
         # Undocumented, as in `onednn_linear`.
         self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply the layer."""
+        """Return x W^T + b."""
         return onednn_linear(x, self.packed, self.bias_O)
 
+    def relu(self, x: Tensor) -> Tensor:
+        """Return max(0, x W^T + b) in the same pass."""
+        return onednn_linear(x, self.packed, self.bias_O, "relu")
 
-class Int8Linear(nn.Module):
+
+class BFloat16Linear(PackedLinear):
+    """The same with W and x in bfloat16, on a CPU that multiplies them."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        low = nn.Linear(
+            linear.in_features, linear.out_features, linear.bias is not None, "meta"
+        )
+        low.weight = nn.Parameter(linear.weight.detach().bfloat16(), requires_grad=False)
+        if linear.bias is not None:
+            low.bias = nn.Parameter(linear.bias.detach().bfloat16(), requires_grad=False)
+        super().__init__(low)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x W^T + b in float32."""
+        return super().forward(x.bfloat16()).float()
+
+    def relu(self, x: Tensor) -> Tensor:
+        """Return max(0, x W^T + b) in bfloat16, as the product that follows reads it."""
+        return super().relu(x.bfloat16())
+
+
+class Int8Linear(InferenceLinear):
     """x W^T + b with W in 8 bits, a scale for each output, and x quantized as it comes.
 
     The kernels are torch's, for x86 and ARM processors.
     """
 
     def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.in_features, self.out_features = linear.in_features, linear.out_features
+        super().__init__(linear)
         # The overload by name: choosing one would take longer than a small product.
         self.product = torch.ops.quantized.linear_dynamic.default
+        self.product_relu = torch.ops.quantized.linear_relu_dynamic.default
         weight_OI = linear.weight.detach().float()
         scale_O = weight_OI.abs().amax(dim=1).clamp(min=1e-8).double() / LARGEST
         zero_O = torch.zeros_like(scale_O, dtype=torch.long)
@@ -69,5 +110,9 @@ class Int8Linear(nn.Module):
             engines.engine = before
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply the layer."""
+        """Return x W^T + b."""
         return cast(Tensor, self.product(x, self.packed, REDUCE_RANGE))
+
+    def relu(self, x: Tensor) -> Tensor:
+        """Return max(0, x W^T + b) in the same pass."""
+        return cast(Tensor, self.product_relu(x, self.packed, REDUCE_RANGE))

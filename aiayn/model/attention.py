@@ -5,7 +5,7 @@ has no suffix is (B, L, D), or packed rows (R, D), as its layout says.
 """
 
 import math
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -37,16 +37,6 @@ def attention(
     # exp(-inf) = 0: what a query may not look at has no weight.
     weights_BHLM = kernels.softmax(scores_BHLM.masked_fill(~allowed, -math.inf))
     return F.dropout(weights_BHLM, dropout) @ v_BHMV, weights_BHLM
-
-
-class Cache(Protocol):
-    """Keys and values that a decoder has computed before."""
-
-    def extend(self, k_BHLK: Tensor, v_BHLV: Tensor) -> None:
-        """Add those of new positions."""
-
-    def columns(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return all keys and values, and the bias that hides some of them from a query."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -113,33 +103,25 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | None,
+        memory: Tensor,
         queries: Layout,
         keys: Layout,
-        cache: Cache | None = None,
     ) -> Tensor:
         """Let every position of x look at the memory; self-attention passes x twice.
 
         Args:
             x: Where the queries come from.
-            memory: Where keys and values come from; None: the cache holds them all.
+            memory: Where keys and values come from.
             queries: The layout of x.
             keys: The layout of the memory, and which of its positions may be looked at.
-            cache: Holds the keys and values of earlier positions, and gets those of this one.
         """
         if x is memory:
             # Self-attention: one product makes queries, keys and values.
             q_BHLK, k_BHMK, v_BHMV = self.project(x, keys, self.w_q, self.w_k, self.w_v)
         else:
             (q_BHLK,) = self.project(x, queries, self.w_q)
-            if memory is not None:
-                k_BHMK, v_BHMV = self.project(memory, keys, self.w_k, self.w_v)
-        if cache is None:
-            heads_BHLV = self._attend(q_BHLK, k_BHMK, v_BHMV, queries, keys)
-        else:
-            if memory is not None:
-                cache.extend(k_BHMK, v_BHMV)
-            heads_BHLV = kernels.step_attention(q_BHLK, *cache.columns())
+            k_BHMK, v_BHMV = self.project(memory, keys, self.w_k, self.w_v)
+        heads_BHLV = self._attend(q_BHLK, k_BHMK, v_BHMV, queries, keys)
         concat = queries.repack(heads_BHLV.transpose(1, 2).flatten(2))
         return cast(Tensor, self.w_o(concat))
 

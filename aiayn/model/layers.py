@@ -4,7 +4,7 @@ What has no suffix is (B, L, D), or packed rows (R, D), as its layout says.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, assert_never, cast
+from typing import assert_never, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,11 +14,17 @@ from aiayn.kernels.dropout import dropout
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.linear import Linear
 from aiayn.kernels.norm import LayerNorm
-from aiayn.model.attention import Cache, MultiHeadAttention
+from aiayn.model.attention import MultiHeadAttention
+
+Sublayer = Callable[[Tensor], Tensor]
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, equation 2."""
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, equation 2.
+
+    Attributes:
+        fused_hidden: max(0, x W_1 + b_1) in one pass, where inference has it.
+    """
 
     def __init__(
         self, d_model: int, d_ff: int, *, activation: Activation = "relu", dropout: float = 0.0
@@ -28,13 +34,15 @@ class FeedForward(nn.Module):
         self.w_2 = Linear(d_ff, d_model)
         self.activation: Activation = activation
         self.dropout = dropout
+        self.fused_hidden: Sublayer | None = None
         for linear in (self.w_1, self.w_2):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the network to each position by itself."""
-        hidden = activate(self.w_1(x), self.activation)
+        fused = self.fused_hidden
+        hidden = fused(x) if fused else activate(self.w_1(x), self.activation)
         return cast(Tensor, self.w_2(dropout(hidden, self.dropout, self.training)))
 
 
@@ -57,7 +65,7 @@ class AddAndNorm(nn.Module):
         self.dropout = dropout
         self.norm = LayerNorm(d_model, eps=epsilon)
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """Apply a sub-layer and add what it was given."""
         return cast(Tensor, self.norm(x + dropout(sublayer(x), self.dropout, self.training)))
 
@@ -85,15 +93,6 @@ class EncoderLayer(nn.Module):
         return cast(Tensor, self.add_2(x, self.feed_forward))
 
 
-class LayerCache(NamedTuple):
-    """What a decoder layer need not compute again while a target grows."""
-
-    target: Cache
-    """Keys and values of the target's earlier positions."""
-    source: Cache
-    """Those of the encoder's output, which do not change."""
-
-
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention to the encoder, feed-forward: the right half."""
 
@@ -114,20 +113,19 @@ class DecoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.add_3 = AddAndNorm(d_model, dropout, epsilon)
 
-    def forward(
-        self,
-        y: Tensor,
-        memory: Tensor | None,
-        target: Layout,
-        source: Layout,
-        cache: LayerCache | None = None,
-    ) -> Tensor:
-        """Apply the three sub-layers to the target; with a cache, to its newest position.
+    def forward(self, y: Tensor, memory: Tensor, target: Layout, source: Layout) -> Tensor:
+        """Apply the three sub-layers to the target.
 
-        `target` is the layout of y, which is causal, and `source` that of the memory. The cache
-        holds what is needed of the memory, which then is None.
+        `target` is the layout of y, which is causal, and `source` that of the memory.
         """
-        past, seen = (None, None) if cache is None else cache
-        y = self.add_1(y, lambda y: self.self_attention(y, y, target, target, past))
-        y = self.add_2(y, lambda y: self.cross_attention(y, memory, target, source, seen))
+        return self.sublayers(
+            y,
+            lambda y: self.self_attention(y, y, target, target),
+            lambda y: self.cross_attention(y, memory, target, source),
+        )
+
+    def sublayers(self, y: Tensor, look_back: Sublayer, look_at_source: Sublayer) -> Tensor:
+        """Apply the three sub-layers; attention is given, because search reads from a cache."""
+        y = self.add_1(y, look_back)
+        y = self.add_2(y, look_at_source)
         return cast(Tensor, self.add_3(y, self.feed_forward))

@@ -1,0 +1,90 @@
+"""Continuous batching: new sentences take the places of finished ones while others go on.
+
+So the products of a step have many rows, whenever the sentences around end. Each sentence gets
+what it would get by itself.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from aiayn.generation.search import Hypothesis, Search, Step
+from aiayn.generation.segmentation import Segment
+
+# Hypotheses that grow at once: with more, products are hardly faster.
+ROWS = 512
+# New sentences are encoded together, as soon as this part of the places is free.
+ADMITTED_PART = 8
+USUAL_BEAM = 4
+
+NumberedSegment = tuple[int, Segment]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Searches sentences with one step function."""
+
+    search: Search
+    step: Step
+    batch_tokens: int
+    """Padded source tokens of all sentences that are searched at once."""
+    most: int = ROWS
+    """Sentences that are searched at once, at most."""
+
+    @torch.inference_mode()
+    def run(self, work: deque[NumberedSegment]) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """Yield the hypotheses of each sentence, by its number, as it ends.
+
+        Sentences are taken from the left as places become free: the longest come first.
+        """
+        state = self.search.start()
+        active: list[NumberedSegment] = []
+        while work or active:
+            if new := self._take(work, active):
+                active += new
+                segments = [segment for _, segment in new]
+                logits_B1W = self.step.admit([segment.source for segment in segments])
+                limit = max(segment.task.limit for segment in segments)
+                state.reserve(self._places(active), limit)
+                state.admit([segment.task for segment in segments], logits_B1W)
+            else:
+                state.advance(self.step)
+            found, (origins, places) = state.take_finished()
+            if found:
+                yield from ((active[place][0], of_place) for place, of_place in found.items())
+                for origin, place in zip(origins.tolist(), places.tolist(), strict=True):
+                    active[place] = active[origin]
+                del active[state.count :]
+                self.step.move(origins, places, state.count)
+
+    def _take(
+        self, work: deque[NumberedSegment], active: list[NumberedSegment]
+    ) -> list[NumberedSegment]:
+        """Return the sentences to begin, for which there is room from now on."""
+        if not work:
+            return []
+        places = self._places([*active, work[0]])
+        free = places - len(active)
+        if active and free * ADMITTED_PART < places:
+            return []
+        new = [work.popleft() for _ in range(min(free, len(work)))]
+        both = [segment for _, segment in active + new]
+        self.step.reserve(
+            places,
+            max(len(segment.source) for segment in both),
+            max(segment.task.limit for segment in both),
+        )
+        return new
+
+    def _places(self, sentences: list[NumberedSegment]) -> int:
+        """Return how many sentences of this size are searched at once."""
+        longest = max(len(segment.source) for _, segment in sentences)
+        width = self.search.width
+        # A wide beam takes memory as more sentences would.
+        tokens = self.batch_tokens // max(1, width // USUAL_BEAM)
+        places = max(1, min(tokens // longest, ROWS // width, self.most))
+        # Few sizes, an eighth apart: room is not made anew for each length.
+        step = 1 << max(0, places.bit_length() - 3)
+        return places // step * step
