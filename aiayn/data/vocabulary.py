@@ -181,9 +181,9 @@ class TableVocabulary(Vocabulary):
 
     @cached_property
     def is_of_model(self) -> bool:
-        """Whether the table has all that SentencePiece knows, and at most padding more."""
-        pieces = self._pieces_of_model()
-        return len(self) <= len(pieces) + 1 and all(piece in self._ids for piece in pieces)
+        """Whether the table has all that SentencePiece knows, and at most padding and EOS more."""
+        pieces, table = set(self._pieces_of_model()), set(self.table)
+        return pieces <= table <= pieces | {"<pad>", "</s>"}
 
     def ids_of_model(self) -> list[int]:
         """Return our id for each id of the SentencePiece model."""
