@@ -181,7 +181,7 @@ class TableVocabulary(Vocabulary):
 
     @cached_property
     def is_of_model(self) -> bool:
-        """Whether the table has all that SentencePiece knows, and at most padding and EOS more."""
+        """Whether the table has what SentencePiece knows, and at most padding and EOS more."""
         pieces, table = set(self._pieces_of_model()), set(self.table)
         return pieces <= table <= pieces | {"<pad>", "</s>"}
 
