@@ -136,11 +136,11 @@ from aiayn.errors import DataError
 from aiayn.training import update
 
 real, sizes = update.batch_loss, []
-def batch_loss(model, batch, smoothing):
+def batch_loss(model, batch, smoothing, **options):
     if os.environ["RANK"] == "1" and batch.padded_tokens > 60:
         raise RuntimeError("DefaultCPUAllocator: not enough memory")
     sizes.append(batch.padded_tokens)
-    return real(model, batch, smoothing)
+    return real(model, batch, smoothing, **options)
 
 update.batch_loss = batch_loss
 data, run, *settings = sys.argv[1:]

@@ -445,7 +445,7 @@ def attend_by_sentence(q, k, v, starts_q, starts_k, longest_q, longest_k, *, win
 
 def test_packed_attention_gives_the_loss_and_the_gradients_of_padded_attention(monkeypatch):
     monkeypatch.setattr(layout, "spare_rows", lambda device: 2)  # as on a GPU
-    monkeypatch.setattr(attention_kernels, "varlen_attn", attend_by_sentence)
+    monkeypatch.setattr(attention_kernels, "_varlen_attention", lambda: attend_by_sentence)
     config = ModelConfig(layers=2, d_model=16, d_ff=32, heads=2, d_k=8, d_v=8, dropout=0)
     model = Transformer(config, 20)
     learned = [p for p in model.parameters() if p.requires_grad]
@@ -477,7 +477,7 @@ def test_attention_needs_no_padding_where_the_gpu_has_a_kernel_for_it(d_k, d_v, 
 
 def test_packed_attention_takes_all_sentences_as_one(monkeypatch):
     monkeypatch.setattr(layout, "spare_rows", lambda device: 2)
-    monkeypatch.setattr(attention_kernels, "varlen_attn", attend_by_sentence)
+    monkeypatch.setattr(attention_kernels, "_varlen_attention", lambda: attend_by_sentence)
     ids = torch.tensor([[5, 5, 5], [5, 0, 0]])
     index = (ids != 0).flatten().nonzero().squeeze(1)
     rows = Layout(causal=True, packing=Packing.of(index, ids, torch.tensor([3, 1])))

@@ -359,7 +359,7 @@ def test_weights_for_another_vocabulary_are_refused(undisturbed, tmp_path, aiayn
     line = ("train", other.path, "-o", tmp_path / "run", *COMMAND)
     code, _, err = aiayn(*line, "--init-from", undisturbed)
     assert code == 2
-    assert "another vocabulary" in err
+    assert "different vocabularies" in err
 
 
 def test_source_and_target_may_have_vocabularies_of_their_own(tmp_path, aiayn):

@@ -40,7 +40,7 @@ def test_the_same_job_is_accepted():
     ("other", "said"),
     [
         (replace(JOB, settings=Settings(subword="bpe", max_ratio=1.5)), "--subword was bpe"),
-        (replace(JOB, inputs={"train": FILES[:1]}), "train had 1 files and has 2"),
+        (replace(JOB, inputs={"train": FILES[:1]}), "train had 1 file and has 2"),
         (replace(JOB, inputs={"train": FILES, "valid": FILES}), "valid had 2 files and has 0"),
         (replace(JOB, inputs={"train": FILES[::-1]}), "a.en is not the text that a.de was"),
     ],

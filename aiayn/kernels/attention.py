@@ -6,8 +6,7 @@ H heads; K, V d_k and d_v per head; N heads of all sentences.
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from inspect import signature
 from typing import Any, cast
@@ -21,12 +20,6 @@ from aiayn.device import autocast_type, has_flash_attention
 from aiayn.kernels.autograd import apply, is_training_on_cpu
 from aiayn.kernels.layout import Layout
 
-# Attention over packed rows, of torch 2.13 and later.
-varlen_attn: Callable[..., Any] | None = None
-with suppress(ImportError):
-    found = import_module("torch.nn.attention.varlen").varlen_attn
-    if "window_size" in signature(found).parameters:
-        varlen_attn = found
 # Numbers that a head may have in that kernel.
 WIDEST_HEAD = 256
 
@@ -90,13 +83,23 @@ def _fused_on_meta(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
 def can_attend_packed(d_k: int, d_v: int, device: torch.device) -> bool:
     """Whether `packed_attention` serves for heads of this width."""
     return (
-        varlen_attn is not None
-        and has_flash_attention(device)
+        has_flash_attention(device)
         and autocast_type(device) is not None
         and d_k == d_v
         and d_k % 8 == 0
         and d_k <= WIDEST_HEAD
+        and _varlen_attention() is not None
     )
+
+
+@cache
+def _varlen_attention() -> Callable[..., Tensor] | None:
+    """Return torch's attention over packed rows; it has one from 2.13 on, slow to import."""
+    try:
+        found: Callable[..., Tensor] = import_module("torch.nn.attention.varlen").varlen_attn
+    except ImportError:
+        return None
+    return found if "window_size" in signature(found).parameters else None
 
 
 def packed_attention(
@@ -105,11 +108,10 @@ def packed_attention(
     """Return equation 1 for sentences that lie one after the other, without padding."""
     rows = [x.squeeze(0).transpose(0, 1) for x in (q_1HRK, k_1HRK, v_1HRV)]
     q, k = queries.packing, keys.packing
-    assert varlen_attn and q and k
+    attend = _varlen_attention()
+    assert attend and q and k
     window = (-1, 0) if keys.causal else (-1, -1)  # positions before and after; -1: all
-    heads_RHV: Tensor = varlen_attn(
-        *rows, q.starts, k.starts, q.longest, k.longest, window_size=window
-    )
+    heads_RHV = attend(*rows, q.starts, k.starts, q.longest, k.longest, window_size=window)
     return heads_RHV.transpose(0, 1)[None]
 
 
