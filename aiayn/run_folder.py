@@ -21,12 +21,13 @@ from typing import Any
 import torch
 
 from aiayn import __version__, console
-from aiayn.checkpoint import UNREADABLE, ModelFile, load_model, save_model
+from aiayn.checkpoint import ModelFile, load_model, save_model
 from aiayn.config import Config, parse_keep
 from aiayn.config_file import differences, read_yaml, to_yaml
 from aiayn.data.atomic import lock_folder, write_bytes, write_json
 from aiayn.data.folder import DataFolder
 from aiayn.errors import DataError, UsageError
+from aiayn.plain_file import UNREADABLE
 
 CHECKPOINTS = "checkpoints"
 # Which file of a run folder stands for the run: the first that exists and is not outdated.
