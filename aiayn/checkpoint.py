@@ -52,8 +52,9 @@ class ModelFile:
     def check(self) -> None:
         """Refuse weights that are not those of a network with these settings."""
         # Before a network of a billion layers is built only to compare it.
-        if self.config.model.layers > len(self.weights):
-            raise ValueError(f"it lacks weights for {self.config.model.layers:,} layers")
+        layers = self.config.model.layers + self.config.model.decoder_layers
+        if layers > len(self.weights):
+            raise ValueError(f"it lacks the weights of {layers:,} layers")
         with torch.device("meta"), SkipInit():
             wanted = build_model(self.config, self.codec).state_dict()
         if unmatched := wanted.keys() ^ self.weights.keys():

@@ -28,7 +28,7 @@ UNREADABLE = (
     ValueError,
 )
 
-# What our pickles name: torch.load(weights_only=True) would allow more, `bytearray(10**12)` too.
+# What our pickles name; weights_only=True alone would allow more, and `bytearray(10**12)`.
 BUILDS_TENSORS = re.compile(
     r"collections OrderedDict|_codecs encode|torch\._utils _rebuild_tensor_v2|torch \w+Storage"
 )
@@ -81,7 +81,8 @@ def _check_index(archive: zipfile.ZipFile, begin: bytes, end: bytes) -> None:
 def _count_steps(pickled: bytes) -> int:
     """Return the steps of a pickle, each of which names something that we write."""
     steps = 0
-    for steps, (step, argument, _) in enumerate(pickletools.genops(pickled), start=1):
+    for step, argument, _ in pickletools.genops(pickled):
+        steps += 1
         if step.name in NAMES and not BUILDS_TENSORS.fullmatch(str(argument)):
             raise UnpicklingError(f"it names {argument}, which is not for tensors")
     return steps

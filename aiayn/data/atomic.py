@@ -74,10 +74,15 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON document atomically, indented for people."""
+    """Write a JSON document atomically."""
+    write_bytes(path, to_json(value))
+
+
+def to_json(value: object) -> bytes:
+    """Return a JSON document, indented for people."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     # Bytes of a file name that are not UTF-8 become JSON's escapes, which reading undoes.
-    write_bytes(path, text.encode(errors="backslashreplace"))
+    return text.encode(errors="backslashreplace")
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
     nice -n 15 python recipes/bench/soak.py --minutes 120 --folder soak
 
-Both run at once, one thread each, with small models on the sample corpus. Each minute, the memory
-of each command and its children (PSS: a page that several share is divided among them) goes to
-FOLDER/memory.tsv. In the end: how far every minute after warming up is from their median.
+Both run at once, one thread each, with small models on the sample corpus. Each minute, the
+memory of each command and its children (PSS: a page that several share is divided among them)
+goes to FOLDER/memory.tsv. In the end: how far the minutes after warming up are from their
+median.
 """
 
 import argparse
