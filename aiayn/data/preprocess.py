@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import file_sha256, lock_folder, require_writable, write_bytes
+from aiayn.data.atomic import file_sha256, lock_folder, open_new, require_writable, write_bytes
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoder
 from aiayn.data.first_pass import Inputs, first_pass
@@ -171,7 +171,7 @@ def _spooled(inputs: Inputs, output: Path) -> Iterator[Inputs]:
         raise UsageError("standard input is named twice", fix="put one of the two in files")
     path = output / SPOOL
     try:
-        with path.open("wb") as file, open_bytes(STDIN) as stream:
+        with open_new(path) as file, open_bytes(STDIN) as stream:
             shutil.copyfileobj(stream, file)
         kept = TabbedText(path, name="standard input")
         yield {k: [kept if i in streams else i for i in each] for k, each in inputs.items()}

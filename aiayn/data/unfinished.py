@@ -13,7 +13,8 @@ from typing import Self
 from aiayn.data.atomic import TEMPORARY, atomic_write, write_json
 from aiayn.data.encode import DROPPED_COLUMNS
 from aiayn.data.folder import SUMS_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER
-from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName, from_dict
+from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName
+from aiayn.data.plain_values import from_dict
 from aiayn.data.settings import Settings
 from aiayn.data.shards import Shard
 from aiayn.errors import UsageError, counted

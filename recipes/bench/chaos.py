@@ -239,7 +239,7 @@ def strike(
     limit = draw.randrange(1000, 100_000) if fault == "full disk" and not mounted else None
     running = start(stage, limit, jump=1e9 if fault == "clock" else 0.0)
     if fault in DURING:
-        time.sleep(draw.uniform(0, 1.2 * stage.seconds))
+        time.sleep(draw.uniform(0, 0.8 * stage.seconds))
         strike_running(stage, fault, draw, running, mounted)
     try:
         return wait(running)
