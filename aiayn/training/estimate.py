@@ -9,8 +9,10 @@ import torch
 from aiayn.config import Config, parse_keep
 from aiayn.data.folder import DataFolder
 from aiayn.data.plan import micro_batches, plan_epoch
+from aiayn.data.resampling import resampling
 from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
+from aiayn.training.loader import read_pairs
 from aiayn.training.start import longest_micro_batch, micro_tokens_of
 from aiayn.training.trace import GPUS, Gpu, TracedMicroBatch, trace_micro_batch
 
@@ -31,17 +33,21 @@ def estimate(
         batch = replace(batch, micro_tokens=micro_tokens_of(batch, processes, pieces=1))
     plan = plan_epoch(source, target, batch, seed=config.train.seed, epoch=0)
     chosen = np.linspace(0, len(plan) - 1, min(len(plan), SAMPLED_UPDATES)).astype(int)
-    tokens = [int(target[plan.pairs(u)].sum()) for u in chosen]
+    drawn = resampling(codec, batch, corpus, seed=config.train.seed)
+    sampled = [read_pairs(corpus, plan.pairs(u), 0, drawn) for u in chosen]
+    tokens = [int(pairs.target_lengths.sum()) for pairs in sampled]
+    # Subwords that are drawn are smaller, and so there are more of them.
+    growth = sum(tokens) / sum(int(target[plan.pairs(u)].sum()) for u in chosen)
     micro = [
-        len(micro_batches(plan.pairs(u), source, target, limit=batch.micro_limit))
-        for u in chosen
+        len(micro_batches(np.arange(len(s)), s, t, limit=batch.micro_limit))
+        for s, t, _ in sampled
     ]
     per_update = float(np.mean(micro))
     busy = min(processes, round(per_update))
     per_process = round(per_update / busy)
     parameters = parameters_of(config.model, *codec.sizes)
     epochs = config.train.steps / len(plan)
-    tokens_in_all = (int(source.sum() * epochs), int(target.sum() * epochs))
+    tokens_in_all = tuple(int(side.sum() * epochs * growth) for side in (source, target))
     flops = training_flops(config.model, codec.sizes, tokens_in_all)
     last, best = parse_keep(config.train.keep)
     model_bytes = FLOAT32 * parameters["total"]
