@@ -83,8 +83,8 @@ def train(
 ) -> None:
     """Train a model, from the start or from the last checkpoint of the run folder.
 
-    After `seconds` it stops, with everything saved. Validation computes the BLEU or F1 of its
-    text, unless another `score` is given.
+    After `seconds` it stops, with everything saved. Validation computes the BLEU, chrF or F1
+    of its text, unless another `score` is given.
     """
     run = RunFolder(run_path)
     with ExitStack() as stack:
@@ -105,7 +105,7 @@ def train(
         stack.callback(log.close)
         valid = data.corpus("valid") if data.has("valid") else None
         if valid is not None and score is None:
-            score = validation_score(data, config.decode)
+            score = validation_score(data, config.decode, config.train.metric)
         corpus = data.corpus("train")
         t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
         stack.callback(t.writer.wait)
