@@ -143,6 +143,9 @@ class TrainConfig:
     """Checkpoints that stay on disk."""
     average: int = 5
     """Checkpoints averaged into average.pt at the end; 1: none. Big: 20."""
+    ema: float = 0.0
+    """Decay of a moving average of the weights, such as 0.999, which validation, best.pt and
+    average.pt take in place of averaged checkpoints; 0: none. Beyond the paper."""
     valid_every: int = 1000
     """Updates between validations; 0: only at the end."""
     metric: ValidationMetric = "bleu"
@@ -159,6 +162,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _check(self, ("steps", "average", "log_every"), 1)
         _check(self, ("valid_every", "patience"), 0)
+        _check(self, ("ema",), 0, below=1)
         _check(self, ("seed",), 0, below=SEED_LIMIT)
         parse_interval(self.save_every)
         parse_keep(self.keep)

@@ -36,7 +36,7 @@ LOCK_PATIENCE_SECONDS = 10
 # Settings that may differ when a run is resumed: none affects what is learned, or which
 # checkpoint is the best, but for those of `MAY_NOT_CHANGE`.
 MAY_CHANGE = ("train.", "decode.", "batch.micro_tokens")
-MAY_NOT_CHANGE = ("train.seed", "train.precision", "train.metric")
+MAY_NOT_CHANGE = ("train.seed", "train.precision", "train.metric", "train.ema")
 
 
 @dataclass(slots=True)
@@ -269,6 +269,7 @@ def load_resumable(path: Path) -> ModelFile:
     try:
         Progress.of(checkpoint)
         _ = checkpoint.training["optimizer"], checkpoint.training["scaler"]
+        _ = checkpoint.training["ema"] if checkpoint.config.train.ema else None
         return checkpoint
     except (KeyError, TypeError):
         raise DataError(
