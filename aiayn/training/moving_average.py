@@ -17,7 +17,7 @@ class MovingAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self.names = [name for name, _ in model.named_parameters()]
-        self.weights = list(model.parameters())
+        self.weights: list[Tensor] = list(model.parameters())
         self.means = [weight.detach().clone() for weight in self.weights]
 
     @torch.no_grad()
