@@ -19,7 +19,7 @@ from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, MemoryTooSmall, UsageError
 from aiayn.generation.alignment import AlignedPair, Alignment, Pair, align, join_alignments
 from aiayn.generation.decoder import CachedDecoder, Ensemble
-from aiayn.generation.engine import Engine, NumberedSegment
+from aiayn.generation.engine import Engine, Found, NumberedSegment
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
@@ -42,7 +42,6 @@ PARTS, SMALLEST_PART = 2, 16
 STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Report = Callable[[int], None]
-Found = tuple[int, list[Hypothesis]]
 
 
 class Output(NamedTuple):
@@ -101,29 +100,44 @@ class Translator:
         self, lines: Sequence[Line], report: Report = lambda lines: None
     ) -> list[Translation]:
         """Translate lines together; `report` is called with how many more are done."""
+        cut = self.cut(lines)
+        report(sum(not segments for segments in cut))
+        # Segments of all lines are searched together, and handed out again line by line.
+        found = iter(self._search_all([each for segments in cut for each in segments], report))
+        return self.join(lines, cut, [[next(found) for _ in segments] for segments in cut])
+
+    def cut(self, lines: Sequence[Line]) -> list[list[Segment]]:
+        """Return what to search for each line: nothing if it is empty, else mostly one."""
         texts = [line.text.strip() for line in lines]
         longest = min(self.longest, self.positions or self.longest)
         sources = [
             segment(ids, longest, self.codec.source)
             for ids in self.codec.encode_source_batch(texts)
         ]
-        report(sum(not of_line for of_line in sources))
-        work = [
-            self._segment(
-                ids,
-                line.prefix if number == 0 else "",
-                # Of a line that was cut, each segment is a tree over its own words.
-                text if len(of_line) == 1 else self.codec.source.decode(ids),
-                first=number == 0,
-            )
+        return [
+            [
+                self._segment(
+                    ids,
+                    line.prefix if number == 0 else "",
+                    # Of a line that was cut, each segment is a tree over its own words.
+                    text if len(of_line) == 1 else self.codec.source.decode(ids),
+                    first=number == 0,
+                )
+                for number, ids in enumerate(of_line)
+            ]
             for line, text, of_line in zip(lines, texts, sources, strict=True)
-            for number, ids in enumerate(of_line)
         ]
-        # Segments of all lines are searched together, and handed out again line by line.
-        found = iter(self._search_all(work, report))
+
+    def join(
+        self,
+        lines: Sequence[Line],
+        cut: Sequence[list[Segment]],
+        found: Sequence[list[list[Hypothesis]]],
+    ) -> list[Translation]:
+        """Return the translations of lines from what their segments gave."""
         joined = [
-            self._join(text, of_line, [next(found) for _ in of_line])
-            for text, of_line in zip(texts, sources, strict=True)
+            self._join(line.text.strip(), [each.source for each in segments], of_line)
+            for line, segments, of_line in zip(lines, cut, found, strict=True)
         ]
         return self._align(joined) if self.aligns else joined
 
@@ -273,11 +287,15 @@ class Translator:
 
     def _search(self, work: list[NumberedSegment], found: list[Found], most: int) -> bool:
         """Add what each sentence gives to `found`, in the order in which they end."""
-        steps: list[Step] = [CachedDecoder(model, self.search.width) for model in self.models]
-        step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        for each in Engine(self.search, step, self.batch_tokens, most).run(deque(work)):
+        for each in self.engine(most).run(deque(work)):
             found.append(each)  # at once: if memory runs out later, what is found stays
         return True
+
+    def engine(self, most: int) -> Engine:
+        """Return an engine that searches so many sentences at once, at most."""
+        steps: list[Step] = [CachedDecoder(model, self.search.width) for model in self.models]
+        step = steps[0] if len(steps) == 1 else Ensemble(steps)
+        return Engine(self.search, step, self.batch_tokens, most)
 
 
 def translate_lines(
