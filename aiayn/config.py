@@ -19,6 +19,7 @@ Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Auto = Literal["auto"]
 Compile = Literal["auto", "true", "false"]
+ValidationMetric = Literal["bleu", "chrf"]
 FormatName = Literal["text", "tsv", "jsonl", "moses"]
 
 # Beyond it, the length penalty of a long sentence is larger than any float32.
@@ -158,11 +159,17 @@ class TrainConfig:
     """Checkpoints that stay on disk."""
     average: int = 5
     """Checkpoints averaged into average.pt at the end; 1: none. Big: 20."""
+    ema: float = 0.0
+    """Decay of a moving average of the weights, such as 0.999, which validation, best.pt and
+    average.pt take in place of averaged checkpoints; 0: none. Beyond the paper."""
     valid_every: int = 1000
     """Updates between validations; 0: only at the end."""
+    metric: ValidationMetric = "bleu"
+    """Score of the validation text, which decides on the best checkpoint and on patience. chrf
+    is beyond the paper; trees have F1 always."""
     patience: int = 0
     """Stop after this many validations without a better one; 0: never. Better is a higher score
-    (BLEU, or F1 of trees), or the same one at a lower loss."""
+    (`train.metric`, or F1 of trees), or the same one at a lower loss."""
     log_every: int = 50
     """Updates between two lines of metrics.jsonl; validations and checkpoints bring more."""
     tensorboard: bool = False
@@ -171,6 +178,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _check(self, ("steps", "average", "log_every"), 1)
         _check(self, ("valid_every", "patience"), 0)
+        _check(self, ("ema",), 0, below=1)
         _check(self, ("seed",), 0, below=SEED_LIMIT)
         parse_interval(self.save_every)
         parse_keep(self.keep)
