@@ -47,7 +47,8 @@ def estimate(
     per_process = round(per_update / busy)
     parameters = parameters_of(config.model, *codec.sizes)
     epochs = config.train.steps / len(plan)
-    tokens_in_all = tuple(int(side.sum() * epochs * growth) for side in (source, target))
+    of_all = epochs * growth
+    tokens_in_all = (int(source.sum() * of_all), int(target.sum() * of_all))
     flops = training_flops(config.model, codec.sizes, tokens_in_all)
     last, best = parse_keep(config.train.keep)
     model_bytes = FLOAT32 * parameters["total"]
