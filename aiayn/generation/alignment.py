@@ -113,6 +113,14 @@ def join_alignments(pieces: Iterable[AlignedPair], repeated: int = 0) -> Alignme
     return links
 
 
+def spell_words(vocabulary: Vocabulary, ids: list[int]) -> list[str]:
+    """Return the words that alignments count, as text."""
+    found: dict[int, list[int]] = {}
+    for token, word in zip(ids, words_of(vocabulary, ids), strict=True):
+        found.setdefault(word, []).append(token)
+    return [vocabulary.decode(tokens).strip() for tokens in found.values()]
+
+
 def words_of(vocabulary: Vocabulary, ids: list[int]) -> list[int]:
     """Return the number of the word that each subword belongs to."""
     words, inside = -1, False
