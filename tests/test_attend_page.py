@@ -83,11 +83,11 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def page(browser, file):
     """The page, freshly loaded; whatever it did, it complained of nothing and asked no one."""
-    browser.open(file)
+    browser.open(file.as_uri())
     browser.point("h1")
     yield browser
     assert browser.console() == []
-    assert browser.requests(file) == [file.as_uri()]
+    assert browser.requests(file.as_uri()) == [file.as_uri()]
 
 
 def lines(page):
