@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "generation": RUNNING,
     # The attention page takes what generation computes, and tokens are the vocabulary's.
     "figures": BASIC | {"data.vocabulary", "generation"},
-    "scoring": {"errors", "data.trees"},
+    "scoring": {"errors", "data.pharaoh", "data.trees"},
     "sample": {"console", "data", "errors"},
     # A graph of ONNX is traced with the layout of padded sentences.
     "export": BASIC | {"checkpoint", "console", "data", "kernels.layout", "model"},

@@ -65,6 +65,15 @@ def align(
     return found
 
 
+def align_texts(
+    model: Transformer, codec: Codec, sources: Sequence[str], targets: Sequence[str]
+) -> list[Alignment]:
+    """Return the alignments of given translations."""
+    texts = [[text.strip() for text in side] for side in (sources, targets)]
+    encoded = codec.encode_source_batch(texts[0]), codec.encode_target_batch(texts[1])
+    return [found.links for found in align([model], codec, list(zip(*encoded, strict=True)))]
+
+
 @torch.inference_mode()
 def attention_weights(
     model: Transformer,
