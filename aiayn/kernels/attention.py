@@ -98,7 +98,8 @@ class _ShortAttention(torch.autograd.Function):
             scores_NLM.unflatten(0, ctx.heads).masked_fill_(~keys.allowed, -math.inf)
         weights_NLM = scores_NLM.softmax(dim=-1).to(q_NLK.dtype)
         ctx.save_for_backward(q_NLK, k_NMK, v_NMV, weights_NLM)
-        return torch.bmm(weights_NLM, v_NMV).unflatten(0, ctx.heads)
+        heads_NLV: Tensor = torch.bmm(weights_NLM, v_NMV)
+        return torch.unflatten(heads_NLV, 0, ctx.heads)
 
     @staticmethod
     @once_differentiable
