@@ -19,6 +19,7 @@ Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Auto = Literal["auto"]
 Compile = Literal["auto", "true", "false"]
+ValidationMetric = Literal["bleu", "chrf"]
 FormatName = Literal["text", "tsv", "jsonl", "moses"]
 
 # Beyond it, the length penalty of a long sentence is larger than any float32.
@@ -99,10 +100,18 @@ class BatchConfig:
     run keeps what it found."""
     jitter: float = 0.1
     """Pairs are grouped by length times 1 +- jitter, so that groups differ between epochs."""
+    sampling: float = 0.0
+    """Subwords are drawn anew in each epoch; 0: off. Of byte pairs, the probability that a
+    merge is left out (BPE-dropout; 0.1 is usual); of unigrams, the power alpha of probabilities
+    that segmentations are drawn by (0.1 to 0.5: the smaller, the more varied). An update then
+    has more tokens than `tokens`, which counts them as stored. Beyond the paper."""
+    noise: float = 0.0
+    """Probability that a pair is in upper case, in title case, or has typing errors in its
+    source: for input that people type. Beyond the paper."""
 
     def __post_init__(self) -> None:
         _check(self, ("tokens", *([] if self.micro_tokens == "auto" else ["micro_tokens"])), 1)
-        _check(self, ("jitter",), 0, below=1)
+        _check(self, ("jitter", "sampling", "noise"), 0, below=1)
 
     @property
     def micro_limit(self) -> int:
@@ -152,11 +161,17 @@ class TrainConfig:
     """Checkpoints that stay on disk."""
     average: int = 5
     """Checkpoints averaged into average.pt at the end; 1: none. Big: 20."""
+    ema: float = 0.0
+    """Decay of a moving average of the weights, such as 0.999, which validation, best.pt and
+    average.pt take in place of averaged checkpoints; 0: none. Beyond the paper."""
     valid_every: int = 1000
     """Updates between validations; 0: only at the end."""
+    metric: ValidationMetric = "bleu"
+    """Score of the validation text, which decides on the best checkpoint and on patience. chrf
+    is beyond the paper; trees have F1 always."""
     patience: int = 0
     """Stop after this many validations without a better one; 0: never. Better is a higher score
-    (BLEU, or F1 of trees), or the same one at a lower loss."""
+    (`train.metric`, or F1 of trees), or the same one at a lower loss."""
     log_every: int = 50
     """Updates between two lines of metrics.jsonl; validations and checkpoints bring more."""
     tensorboard: bool = False
@@ -165,6 +180,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _check(self, ("steps", "average", "log_every"), 1)
         _check(self, ("valid_every", "patience"), 0)
+        _check(self, ("ema",), 0, below=1)
         _check(self, ("seed",), 0, below=SEED_LIMIT)
         parse_interval(self.save_every)
         parse_keep(self.keep)

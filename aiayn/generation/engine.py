@@ -94,9 +94,13 @@ class Engine:
         """Return how many sentences of this size are searched at once."""
         longest = max(len(segment.source) for _, segment in sentences)
         width = self.search.width
-        # A wide beam takes memory as more sentences would.
-        tokens = self.batch_tokens // max(1, width // USUAL_BEAM)
+        tokens = tokens_at_once(self.batch_tokens, width)
         places = max(1, min(tokens // longest, ROWS // width, self.most))
         # Few sizes, an eighth apart: room is not made anew for each length.
         step = 1 << max(0, places.bit_length() - 3)
         return places // step * step
+
+
+def tokens_at_once(batch_tokens: int, width: int) -> int:
+    """Return the padded source tokens of a batch: a wide beam takes memory as more would."""
+    return max(1, batch_tokens // max(1, width // USUAL_BEAM))

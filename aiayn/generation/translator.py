@@ -17,7 +17,14 @@ from aiayn.data.workers import Workers
 from aiayn.device import if_it_fits
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, MemoryTooSmall, UsageError
-from aiayn.generation.alignment import Alignment, Pair, align, join_alignments
+from aiayn.generation.alignment import (
+    AlignedPair,
+    Alignment,
+    Pair,
+    align,
+    join_alignments,
+    spell_words,
+)
 from aiayn.generation.decoder import CachedDecoder, Ensemble
 from aiayn.generation.engine import Engine, Found, NumberedSegment
 from aiayn.generation.search import (
@@ -109,7 +116,7 @@ class Translator:
     def cut(self, lines: Sequence[Line]) -> list[list[Segment]]:
         """Return what to search for each line: nothing if it is empty, else mostly one."""
         texts = [line.text.strip() for line in lines]
-        longest = min([self.longest, *(m.longest or self.longest for m in self.models)])
+        longest = min(self.longest, self.positions or self.longest)
         sources = [
             segment(ids, longest, self.codec.source)
             for ids in self.codec.encode_source_batch(texts)
@@ -147,6 +154,11 @@ class Translator:
         return WINDOW * max(2, self.workers)
 
     @property
+    def positions(self) -> int | None:
+        """The most tokens of an input or output; None: any number."""
+        return min((m.longest for m in self.models if m.longest), default=None)
+
+    @property
     def device(self) -> torch.device:
         """Where the models are."""
         return next(self.models[0].parameters()).device
@@ -159,7 +171,7 @@ class Translator:
         # Differs from the paper, whose code took the longest input of the batch: the limit is
         # that of each sentence by itself, so that it is batch-invariant.
         limit = max(len(source) - 1, len(prefix) + 1) + self.extra_length
-        most = min([limit, *(model.longest or limit for model in self.models)])
+        most = min(limit, self.positions or limit)
         if len(prefix) >= most:
             raise DataError(
                 f"the prefix {prefix_text[:40]!r} has {len(prefix):,} tokens, and the model"
@@ -215,7 +227,7 @@ class Translator:
         pairs = [
             pair for one in translations for output in one.outputs for pair in output.pairs
         ]
-        found = iter(align(self.models, self.codec, pairs))
+        found = iter(self._align_pairs(pairs))
 
         def aligned(output: Output) -> Output:
             segments = [next(found) for _ in output.pairs]
@@ -226,6 +238,21 @@ class Translator:
             one._replace(outputs=[aligned(output) for output in one.outputs])
             for one in translations
         ]
+
+    def words_of(self, output: Output) -> tuple[list[str], list[str]]:
+        """Return the words of the source and of the target that an alignment counts."""
+        source: list[str] = []
+        target: list[str] = []
+        for number, (source_ids, target_ids) in enumerate(output.pairs):
+            # The language to translate to stands before each segment, and counts once.
+            repeated = number > 0 and has_language_tag(source_ids, self.codec.source)
+            source += spell_words(self.codec.source, source_ids[int(repeated) : -1])
+            target += spell_words(self.codec.target, target_ids[:-1])
+        return source, target
+
+    def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:
+        """Return the alignment of each pair of source and target."""
+        return align(self.models, self.codec, pairs)
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
         """Search sentences, the longest first; the results are in the order of the work."""
