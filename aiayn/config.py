@@ -19,6 +19,7 @@ Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Auto = Literal["auto"]
 Compile = Literal["auto", "true", "false"]
+ValidationMetric = Literal["bleu", "chrf"]
 FormatName = Literal["text", "tsv", "jsonl", "moses"]
 
 # Beyond it, the length penalty of a long sentence is larger than any float32.
@@ -35,6 +36,9 @@ class ModelConfig:
 
     layers: int = 6
     """N: identical layers in the encoder, and again in the decoder."""
+    decoder_layers: int = 0
+    """Layers of the decoder; 0: as many as `layers`. Beyond the paper: a shallow decoder
+    translates faster, because it works token by token."""
     d_model: int = 512
     """Width of every sub-layer's output and of the embeddings."""
     d_ff: int = 2048
@@ -73,7 +77,12 @@ class ModelConfig:
     def __post_init__(self) -> None:
         _check(self, ("layers", "d_model", "d_ff", "heads", "d_k", "d_v", "max_positions"), 1)
         _check(self, ("dropout", "attention_dropout", "relu_dropout"), 0, below=1)
-        _check(self, ("attention_window", "norm_epsilon"), 0)
+        _check(self, ("decoder_layers", "attention_window", "norm_epsilon"), 0)
+
+    @property
+    def decoder_depth(self) -> int:
+        """Return how many layers the decoder has."""
+        return self.decoder_layers or self.layers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,11 +151,17 @@ class TrainConfig:
     """Checkpoints that stay on disk."""
     average: int = 5
     """Checkpoints averaged into average.pt at the end; 1: none. Big: 20."""
+    ema: float = 0.0
+    """Decay of a moving average of the weights, such as 0.999, which validation, best.pt and
+    average.pt take in place of averaged checkpoints; 0: none. Beyond the paper."""
     valid_every: int = 1000
     """Updates between validations; 0: only at the end."""
+    metric: ValidationMetric = "bleu"
+    """Score of the validation text, which decides on the best checkpoint and on patience. chrf
+    is beyond the paper; trees have F1 always."""
     patience: int = 0
     """Stop after this many validations without a better one; 0: never. Better is a higher score
-    (BLEU, or F1 of trees), or the same one at a lower loss."""
+    (`train.metric`, or F1 of trees), or the same one at a lower loss."""
     log_every: int = 50
     """Updates between two lines of metrics.jsonl; validations and checkpoints bring more."""
     tensorboard: bool = False
@@ -155,6 +170,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _check(self, ("steps", "average", "log_every"), 1)
         _check(self, ("valid_every", "patience"), 0)
+        _check(self, ("ema",), 0, below=1)
         _check(self, ("seed",), 0, below=SEED_LIMIT)
         parse_interval(self.save_every)
         parse_keep(self.keep)
@@ -193,6 +209,11 @@ class Config:
 
 
 Section = ModelConfig | BatchConfig | OptimConfig | TrainConfig | DecodeConfig
+
+
+def decoder_layers(encoder: int, decoder: int) -> int:
+    """Return `model.decoder_layers` of a model with so many layers on each side."""
+    return 0 if decoder == encoder else decoder
 
 
 def parse_interval(text: str) -> tuple[int, float]:

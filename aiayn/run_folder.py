@@ -34,10 +34,10 @@ CHECKPOINTS = "checkpoints"
 DEFAULT_MODELS = ("average.pt", "best.pt", "last.pt")
 # A run that was told to stop may still be saving.
 LOCK_PATIENCE_SECONDS = 10
-# Settings that may differ when a run is resumed: none affects what is learned, but for those of
-# `MAY_NOT_CHANGE`.
+# Settings that may differ when a run is resumed: none affects what is learned, or which
+# checkpoint is the best, but for those of `MAY_NOT_CHANGE`.
 MAY_CHANGE = ("train.", "decode.", "batch.micro_tokens")
-MAY_NOT_CHANGE = ("train.seed", "train.precision")
+MAY_NOT_CHANGE = ("train.seed", "train.precision", "train.metric", "train.ema")
 
 
 @dataclass(slots=True)
@@ -285,6 +285,7 @@ def load_resumable(path: Path) -> ModelFile:
     try:
         Progress.of(checkpoint)
         _ = checkpoint.training["optimizer"], checkpoint.training["scaler"]
+        _ = checkpoint.training["ema"] if checkpoint.config.train.ema else None
         return checkpoint
     except (KeyError, TypeError):
         raise DataError(

@@ -79,9 +79,9 @@ class Browser:
             self._driver.terminate()
             self._driver.communicate(timeout=SECONDS)
 
-    def open(self, page: Path) -> None:
-        """Load a file."""
-        self._post("/url", {"url": page.as_uri()})
+    def open(self, address: str) -> None:
+        """Load a page."""
+        self._post("/url", {"url": address})
 
     def run(self, script: str) -> Any:
         """Return the value of an expression in the page."""
@@ -117,8 +117,8 @@ class Browser:
         """Return the messages of the page's console since the last time."""
         return [entry["message"] for entry in self._post("/se/log", {"type": "browser"})]
 
-    def requests(self, page: Path) -> list[str]:
-        """Return the addresses that a page has asked for since the last time, its own too."""
+    def requests(self, address: str) -> list[str]:
+        """Return what the page of an address has asked for since the last time, itself too."""
         events = [
             json.loads(entry["message"])["message"]
             for entry in self._post("/se/log", {"type": "performance"})
@@ -127,5 +127,5 @@ class Browser:
             event["params"]["request"]["url"]
             for event in events
             if event["method"] == "Network.requestWillBeSent"
-            and event["params"]["documentURL"] == page.as_uri()
+            and event["params"]["documentURL"] == address
         ]

@@ -29,9 +29,8 @@ LAYERS, HEADS = 2, 3
 
 def maps(queries, keys, *, seed):
     drawn = np.random.default_rng(seed).random((LAYERS, HEADS, len(queries), len(keys)))
-    return AttentionMaps(
-        queries, keys, (drawn / drawn.sum(axis=-1, keepdims=True)).astype(np.float32)
-    )
+    weights = (drawn / drawn.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return AttentionMaps(queries, keys, weights, layers=[5, 6])
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,6 @@ def attention():
             "decoder": maps(target, ["<s>", *target[:-1]], seed=2),
             "cross": maps(target, source, seed=3),
         },
-        layers=[5, 6],
         heads=[1, 2, 3],
     )
 
@@ -85,11 +83,11 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def page(browser, file):
     """The page, freshly loaded; whatever it did, it complained of nothing and asked no one."""
-    browser.open(file)
+    browser.open(file.as_uri())
     browser.point("h1")
     yield browser
     assert browser.console() == []
-    assert browser.requests(file) == [file.as_uri()]
+    assert browser.requests(file.as_uri()) == [file.as_uri()]
 
 
 def lines(page):

@@ -124,6 +124,13 @@ def test_a_torch_file_of_another_program_is_refused(tmp_path, content):
     assert "is not a model file of aiayn" in refusal(tmp_path / "other.pt").message
 
 
+def test_a_file_from_before_unequal_depths_still_loads(path):
+    before, content = load_model(path), torch.load(path, weights_only=True)
+    del content["config"]["model"]["decoder_layers"]
+    torch.save(content, path)
+    assert load_model(path).config == before.config
+
+
 def test_a_file_of_a_newer_version_says_so(path):
     content = torch.load(path, weights_only=True)
     torch.save(content | {"version": 99}, path)

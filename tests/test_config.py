@@ -58,7 +58,7 @@ def test_writing_and_reading_a_preset_gives_it_back(name, tmp_path):
 
 def test_a_written_file_has_the_order_of_the_source():
     lines = to_yaml(Config()).splitlines()
-    assert lines[:4] == ["model:", "  layers: 6", "  d_model: 512", "  d_ff: 2048"]
+    assert lines[:4] == ["model:", "  layers: 6", "  decoder_layers: 0", "  d_model: 512"]
 
 
 def test_a_file_changes_what_it_names_and_nothing_else(tmp_path):

@@ -94,7 +94,7 @@ def attend(options: AttendOptions) -> None:
     pair, attention = compute(model, source, options.target, options.device)
     # A page can be switched between all maps; figure and terminal show one kind and layer.
     many = attention.select(kinds=kinds, layers=layers, heads=heads)
-    few = many.select(kinds=kinds or [CROSS], layers=layers or [str(many.layers[-1])])
+    few = partial(few_maps, attention, kinds or [CROSS], layers, heads)
     if html is not None:
         from aiayn.figures.attention_page import draw_page
 
@@ -104,12 +104,20 @@ def attend(options: AttendOptions) -> None:
     if svg is not None:
         from aiayn.figures.attention_svg import draw_attention
 
-        write_bytes(svg, draw_attention([*panels_of(few, token)]).encode())
+        write_bytes(svg, draw_attention([*panels_of(few(), token)]).encode())
         console.say(f"drew {svg}")
     if options.as_json:
         print_json(path, pair, many)
     elif html is None and svg is None:
-        print_heat_maps(few if heads else few.select(heads=[MEAN]), token)
+        print_heat_maps(few() if heads else few().select(heads=[MEAN]), token)
+
+
+def few_maps(
+    attention: "SentenceAttention", kinds: list[str], layers: list[str], heads: list[str]
+) -> "SentenceAttention":
+    """Return the maps of some kinds; of the last layer, unless layers are asked for."""
+    chosen = attention.select(kinds=kinds, layers=layers, heads=heads)
+    return chosen if layers else chosen.last_layers()
 
 
 def read_sentence(text: str) -> str:
@@ -173,7 +181,7 @@ def panels_of(attention: "SentenceAttention", token: str | None) -> "Iterator[Pa
     for kind, rows in rows_of(attention, token).items():
         maps = attention.maps[kind]
         queries, keys = readable(maps.queries), readable(maps.keys)
-        for layer, weights_HLM in zip(attention.layers, maps.weights_NHLM, strict=True):
+        for layer, weights_HLM in zip(maps.layers, maps.weights_NHLM, strict=True):
             title = f"{kind} attention, layer {layer}"
             yield Panel(title, queries, keys, attention.heads, weights_HLM, rows)
 
@@ -188,6 +196,7 @@ def print_json(model: Path, pair: "SentencePair", attention: "SentenceAttention"
         **({} if pair.score is None else {"score": pair.score}),
         "layers": attention.layers,
         "heads": attention.heads,
+        "layers_of": {kind: m.layers for kind, m in maps.items()},
         "tokens": {kind: {"queries": m.queries, "keys": m.keys} for kind, m in maps.items()},
         "attention": {
             kind: m.weights_NHLM.astype(float).round(DIGITS).tolist()

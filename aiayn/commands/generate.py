@@ -14,6 +14,7 @@ from zipfile import is_zipfile
 import typer
 
 from aiayn import console
+from aiayn.commands.engines import EngineName, open_translator, require_engine
 from aiayn.commands.options import command
 from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, DecodeConfig, FormatName
 from aiayn.data.atomic import require_writable
@@ -100,6 +101,10 @@ class GenerateOptions:
     source-target, from 0."""
     device: Annotated[str, _run()] = "auto"
     """auto, cpu, cuda or mps."""
+    engine: Annotated[EngineName, _run()] = "torch"
+    """torch: our own search, the exact reference; ctranslate2: the search of CTranslate2, often
+    faster, with a few other translations, and converted once into ~/.cache/aiayn; it needs
+    aiayn\\[export], and has no ensembles, sampling or parsing."""
     precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"
     """int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."""
     threads: Annotated[int, _run(min=0)] = 0
@@ -124,6 +129,7 @@ class GenerateOptions:
                 f"--alpha {self.alpha:g} is not a length penalty",
                 fix=f"give a number of at least 0 and below {ALPHA_LIMIT}; the paper: 0.6",
             )
+        require_engine(self)
         self._check_sampling()
         self._check_files()
 
@@ -142,6 +148,10 @@ class GenerateOptions:
                 )
             if value != getattr(GenerateOptions, name) and not self.sample:
                 raise UsageError(f"{option} is for sampling", fix="pass --sample, too")
+
+    def extra_length_of(self, decode: DecodeConfig) -> int:
+        """Return how many more tokens than its input an output has at most."""
+        return decode.extra_length if self.extra_length is None else self.extra_length
 
     def _check_files(self) -> None:
         for more in self.models[1:]:
@@ -190,27 +200,13 @@ def generate(options: GenerateOptions) -> None:
     """
     # Before torch is imported, which takes a second: a mistake is reported at once.
     options.check()
-    from aiayn.device import share_cores
     from aiayn.distributed import join_process_group
-    from aiayn.generation.prepare import load_models
-    from aiayn.generation.translator import Translator, translate_lines
+    from aiayn.generation.translator import translate_lines
     from aiayn.run_folder import find_model
 
     paths = [find_model(model) for model in options.models]
     with join_process_group(options.device) as group:
-        files, networks = load_models(paths, group.device, options.precision)
-        decode = files[0].config.decode
-        extra = decode.extra_length if options.extra_length is None else options.extra_length
-        translator = Translator(
-            networks,
-            files[0].codec,
-            options.search(decode),
-            extra,
-            options.batch_tokens,
-            workers=share_cores(group.device, options.threads),
-            longest=decode.longest,
-            aligns=options.align,
-        )
+        translator = open_translator(options, paths, group)
         work = partial(translate_lines, translator, group=group)
         if not group.is_first:
             for _ in work((), report=lambda lines: None):
@@ -220,6 +216,8 @@ def generate(options: GenerateOptions) -> None:
             console.say(f"model: {', '.join(map(str, paths))}")
         with closing(translator):
             unusual, first_lines = write_translations(work, options, paths)
+    if options.engine == "ctranslate2":
+        console.say("searched by CTranslate2, in the order of the paper's length penalty")
     report(unusual, first_lines, options.strict)
 
 

@@ -47,7 +47,7 @@ class InfoOptions:
     verify: Annotated[bool, typer.Option("--verify")] = False
     """Check every checksum of a data folder."""
     svg: Annotated[Path | None, typer.Option(metavar="FILE")] = None
-    """Draw the loss, BLEU and learning rate of a run into FILE; -: stdout."""
+    """Draw the loss, score and learning rate of a run into FILE; -: stdout."""
     as_json: Annotated[bool, typer.Option("--json")] = False
     """Print JSON for machines."""
 

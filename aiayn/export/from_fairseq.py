@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.serialization import safe_globals
 
 from aiayn.checkpoint import ModelFile, SkipInit, build_model
-from aiayn.config import Config, ModelConfig, Tie
+from aiayn.config import Config, ModelConfig, Tie, decoder_layers
 from aiayn.data.bpe_codes import CodesVocabulary
 from aiayn.data.codec import Codec
 from aiayn.data.settings import LANGUAGES, CodecSettings, Pretokenize
@@ -56,7 +56,8 @@ SAME = {
     "activation_fn": "relu",
 }
 # Sizes that encoder and decoder share in our models.
-ON_BOTH_SIDES = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads", "learned_pos")
+DEPTHS = ("encoder_layers", "decoder_layers")
+ON_BOTH_SIDES = ("embed_dim", "ffn_embed_dim", "attention_heads", "learned_pos")
 SOURCE, TARGET = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
 OUTPUT, OLDER_OUTPUT = "decoder.output_projection.weight", "decoder.embed_out"
 # What layers' norms were called by number.
@@ -142,7 +143,8 @@ def _check(options: dict[str, Any], path: Path) -> dict[str, Any]:
     wanted["arch"] = (
         options["arch"] if options["arch"].startswith("transformer") else "transformer"
     )
-    sizes = [f"encoder_{size}" for size in ON_BOTH_SIDES[:-1]]
+    options.setdefault("decoder_layers", options.get("encoder_layers"))
+    sizes = [*DEPTHS, *(f"encoder_{size}" for size in ON_BOTH_SIDES[:-1])]
     for name in sizes:
         is_size = type(options.get(name)) is int and 0 < options[name] < LARGEST
         wanted[name] = options[name] if is_size else "a size"
@@ -161,18 +163,20 @@ def _check(options: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _config(options: dict[str, Any], theirs: dict[str, Tensor], *, shared: bool) -> ModelConfig:
     d_model, heads = options["encoder_embed_dim"], options["encoder_attention_heads"]
-    layers = options["encoder_layers"]
-    if layers > len(theirs):
-        raise DataError(
-            f"encoder_layers is {layers:,}, and there are {len(theirs)} weights", fix=COPY_AGAIN
-        )
+    for depth in DEPTHS:
+        if options[depth] > len(theirs):
+            raise DataError(
+                f"{depth} is {options[depth]:,}, and there are {len(theirs)} weights",
+                fix=COPY_AGAIN,
+            )
     source, target, output = (theirs[name] for name in (SOURCE, TARGET, OUTPUT))
     tie: Tie = "none"
     if torch.equal(target, output):
         tie = "all" if shared and torch.equal(source, target) else "target"
     rows = [len(table) - OFFSET for name, table in theirs.items() if _is_table(name)]
     return ModelConfig(
-        layers=layers,
+        layers=options["encoder_layers"],
+        decoder_layers=decoder_layers(*(options[depth] for depth in DEPTHS)),
         d_model=d_model,
         d_ff=options["encoder_ffn_embed_dim"],
         heads=heads,

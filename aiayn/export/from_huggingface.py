@@ -16,7 +16,14 @@ from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
 from aiayn.checkpoint import ModelFile, build_model
-from aiayn.config import Activation, Config, DecodeConfig, ModelConfig, Tie
+from aiayn.config import (
+    Activation,
+    Config,
+    DecodeConfig,
+    ModelConfig,
+    Tie,
+    decoder_layers,
+)
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
 from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
@@ -34,7 +41,8 @@ WANTED = {
     "static_position_embeddings": True,
 }
 # Settings that encoder and decoder share in our models.
-ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
+ON_BOTH_SIDES = ("ffn_dim", "attention_heads")
+DEPTHS = ("encoder_layers", "decoder_layers")
 # Our activation for each name of theirs; silu is another name of swish.
 ACTIVATIONS: dict[str, Activation] = {
     **{marian_mt_model.their_activation(ours): ours for ours in get_args(Activation)},
@@ -71,8 +79,8 @@ def read(folder: Path) -> ModelFile:
     codec = _codec(folder, tokenizer, source, target)
     theirs = _read_weights(folder)
     # Each layer has weights of its own, so a claim of more layers is false.
-    if settings["encoder_layers"] > len(theirs):
-        layers = f"{settings['encoder_layers']:,} layers"
+    if (most := max(settings[depth] for depth in DEPTHS)) > len(theirs):
+        layers = f"{most:,} layers"
         raise DataError(f"config.json has {layers}, and the weights fewer", fix=COPY_AGAIN)
     _complete(theirs, settings)
     output_bias = bool(theirs.get(marian_mt_model.OUTPUT_BIAS, torch.zeros(1)).any())
@@ -118,7 +126,8 @@ def _read_settings(path: Path) -> dict[str, Any]:
 
     if settings["model_type"] != "marian":
         refuse("model_type", "marian", "give the folder of a MarianMTModel")
-    for name in ("vocab_size", "d_model", *(f"encoder_{name}" for name in ON_BOTH_SIDES)):
+    of_encoder = (f"encoder_{name}" for name in ON_BOTH_SIDES)
+    for name in ("vocab_size", "d_model", *DEPTHS, *of_encoder):
         if not isinstance(settings.get(name), int):
             refuse(name, "a whole number", COPY_AGAIN)
     wanted: dict[str, Any] = {name: value for name, value in WANTED.items() if name in settings}
@@ -136,6 +145,7 @@ def _config(settings: dict[str, Any], tie: Tie, output_bias: bool) -> ModelConfi
     heads = settings["encoder_attention_heads"]
     return ModelConfig(
         layers=settings["encoder_layers"],
+        decoder_layers=decoder_layers(*(settings[depth] for depth in DEPTHS)),
         d_model=settings["d_model"],
         d_ff=settings["encoder_ffn_dim"],
         heads=heads,

@@ -14,7 +14,14 @@ import yaml
 from torch import Tensor
 
 from aiayn.checkpoint import ModelFile, SkipInit, build_model
-from aiayn.config import Activation, Config, DecodeConfig, ModelConfig, Tie
+from aiayn.config import (
+    Activation,
+    Config,
+    DecodeConfig,
+    ModelConfig,
+    Tie,
+    decoder_layers,
+)
 from aiayn.config_file import read_yaml
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
@@ -28,7 +35,8 @@ from aiayn.export.marian import CONFIG, DECODER
 NOT_OURS = "this model cannot be imported"
 # Larger sizes are not believed.
 LARGEST = 1 << 31
-SIZES = ("dim-emb", "enc-depth", "transformer-heads", "transformer-dim-ffn")
+DEPTHS = ("enc-depth", "dec-depth")
+SIZES = (*DEPTHS, "dim-emb", "transformer-heads", "transformer-dim-ffn")
 # Where the output is not tied, older versions stored it the other way round.
 OLDER_OUTPUT = "decoder_ff_logit_out_W"
 # SentencePiece models beside vocabularies in YAML, as OPUS-MT has them.
@@ -137,7 +145,7 @@ def _read_settings(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
             )
     for name in SIZES:
         # Each layer has arrays of its own, so there cannot be more of them.
-        most = len(arrays) if name == "enc-depth" else LARGEST
+        most = len(arrays) if name in DEPTHS else LARGEST
         if type(settings.get(name)) is not int or not 0 < settings[name] <= most:
             raise DataError(
                 f"{path}: {name} is {settings.get(name)!r}, and 1 to {most:,} is possible",
@@ -155,7 +163,6 @@ def _allowed(settings: dict[str, Any]) -> dict[str, Sequence[object]]:
         **{name: [value] for name, value in usual.items()},
         "type": get_args(names.Type),
         "transformer-ffn-activation": get_args(Activation),
-        "dec-depth": [settings.get("enc-depth")],
         "transformer-postprocess-emb": ["d", "", None],
         "transformer-train-positions": [False, None],
     }
@@ -199,6 +206,7 @@ def _config(
     rows = theirs.get(positions, torch.empty(0))
     return ModelConfig(
         layers=settings["enc-depth"],
+        decoder_layers=decoder_layers(*(settings[depth] for depth in DEPTHS)),
         d_model=d_model,
         d_ff=settings["transformer-dim-ffn"],
         heads=heads,

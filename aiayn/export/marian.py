@@ -164,7 +164,7 @@ def _settings(file: ModelFile, model: Transformer, rows: list[Tensor]) -> dict[s
         "dim-emb": c.d_model,
         "dim-vocabs": [len(side) for side in rows],
         "enc-depth": c.layers,
-        "dec-depth": c.layers,
+        "dec-depth": c.decoder_depth,
         "transformer-heads": c.heads,
         "transformer-dim-ffn": c.d_ff,
         "transformer-ffn-activation": c.activation,

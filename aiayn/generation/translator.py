@@ -17,9 +17,9 @@ from aiayn.data.workers import Workers
 from aiayn.device import if_it_fits
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, MemoryTooSmall, UsageError
-from aiayn.generation.alignment import Alignment, Pair, align, join_alignments
+from aiayn.generation.alignment import AlignedPair, Alignment, Pair, align, join_alignments
 from aiayn.generation.decoder import CachedDecoder, Ensemble
-from aiayn.generation.engine import Engine, NumberedSegment
+from aiayn.generation.engine import Engine, Found, NumberedSegment
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
@@ -42,7 +42,6 @@ PARTS, SMALLEST_PART = 2, 16
 STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Report = Callable[[int], None]
-Found = tuple[int, list[Hypothesis]]
 
 
 class Output(NamedTuple):
@@ -101,29 +100,44 @@ class Translator:
         self, lines: Sequence[Line], report: Report = lambda lines: None
     ) -> list[Translation]:
         """Translate lines together; `report` is called with how many more are done."""
+        cut = self.cut(lines)
+        report(sum(not segments for segments in cut))
+        # Segments of all lines are searched together, and handed out again line by line.
+        found = iter(self._search_all([each for segments in cut for each in segments], report))
+        return self.join(lines, cut, [[next(found) for _ in segments] for segments in cut])
+
+    def cut(self, lines: Sequence[Line]) -> list[list[Segment]]:
+        """Return what to search for each line: nothing if it is empty, else mostly one."""
         texts = [line.text.strip() for line in lines]
-        longest = min([self.longest, *(m.longest or self.longest for m in self.models)])
+        longest = min(self.longest, self.positions or self.longest)
         sources = [
             segment(ids, longest, self.codec.source)
             for ids in self.codec.encode_source_batch(texts)
         ]
-        report(sum(not of_line for of_line in sources))
-        work = [
-            self._segment(
-                ids,
-                line.prefix if number == 0 else "",
-                # Of a line that was cut, each segment is a tree over its own words.
-                text if len(of_line) == 1 else self.codec.source.decode(ids),
-                first=number == 0,
-            )
+        return [
+            [
+                self._segment(
+                    ids,
+                    line.prefix if number == 0 else "",
+                    # Of a line that was cut, each segment is a tree over its own words.
+                    text if len(of_line) == 1 else self.codec.source.decode(ids),
+                    first=number == 0,
+                )
+                for number, ids in enumerate(of_line)
+            ]
             for line, text, of_line in zip(lines, texts, sources, strict=True)
-            for number, ids in enumerate(of_line)
         ]
-        # Segments of all lines are searched together, and handed out again line by line.
-        found = iter(self._search_all(work, report))
+
+    def join(
+        self,
+        lines: Sequence[Line],
+        cut: Sequence[list[Segment]],
+        found: Sequence[list[list[Hypothesis]]],
+    ) -> list[Translation]:
+        """Return the translations of lines from what their segments gave."""
         joined = [
-            self._join(text, of_line, [next(found) for _ in of_line])
-            for text, of_line in zip(texts, sources, strict=True)
+            self._join(line.text.strip(), [each.source for each in segments], of_line)
+            for line, segments, of_line in zip(lines, cut, found, strict=True)
         ]
         return self._align(joined) if self.aligns else joined
 
@@ -131,6 +145,11 @@ class Translator:
     def window(self) -> int:
         """Lines that are sorted by length together."""
         return WINDOW * max(2, self.workers)
+
+    @property
+    def positions(self) -> int | None:
+        """The most tokens of an input or output; None: any number."""
+        return min((m.longest for m in self.models if m.longest), default=None)
 
     @property
     def device(self) -> torch.device:
@@ -145,7 +164,7 @@ class Translator:
         # Differs from the paper, whose code took the longest input of the batch: the limit is
         # that of each sentence by itself, so that it is batch-invariant.
         limit = max(len(source) - 1, len(prefix) + 1) + self.extra_length
-        most = min([limit, *(model.longest or limit for model in self.models)])
+        most = min(limit, self.positions or limit)
         if len(prefix) >= most:
             raise DataError(
                 f"the prefix {prefix_text[:40]!r} has {len(prefix):,} tokens, and the model"
@@ -201,7 +220,7 @@ class Translator:
         pairs = [
             pair for one in translations for output in one.outputs for pair in output.pairs
         ]
-        found = iter(align(self.models, self.codec, pairs))
+        found = iter(self._align_pairs(pairs))
 
         def aligned(output: Output) -> Output:
             segments = [next(found) for _ in output.pairs]
@@ -212,6 +231,10 @@ class Translator:
             one._replace(outputs=[aligned(output) for output in one.outputs])
             for one in translations
         ]
+
+    def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:
+        """Return the alignment of each pair of source and target."""
+        return align(self.models, self.codec, pairs)
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
         """Search sentences, the longest first; the results are in the order of the work."""
@@ -264,11 +287,15 @@ class Translator:
 
     def _search(self, work: list[NumberedSegment], found: list[Found], most: int) -> bool:
         """Add what each sentence gives to `found`, in the order in which they end."""
-        steps: list[Step] = [CachedDecoder(model, self.search.width) for model in self.models]
-        step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        for each in Engine(self.search, step, self.batch_tokens, most).run(deque(work)):
+        for each in self.engine(most).run(deque(work)):
             found.append(each)  # at once: if memory runs out later, what is found stays
         return True
+
+    def engine(self, most: int) -> Engine:
+        """Return an engine that searches so many sentences at once, at most."""
+        steps: list[Step] = [CachedDecoder(model, self.search.width) for model in self.models]
+        step = steps[0] if len(steps) == 1 else Ensemble(steps)
+        return Engine(self.search, step, self.batch_tokens, most)
 
 
 def translate_lines(

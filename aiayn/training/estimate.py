@@ -45,6 +45,8 @@ def estimate(
     flops = training_flops(config.model, codec.sizes, tokens_in_all)
     last, best = parse_keep(config.train.keep)
     model_bytes = FLOAT32 * parameters["total"]
+    # last.pt and previous.pt: weights, two moments, and their moving average if there is one.
+    resumable = 8 if config.train.ema else 6
     largest = longest_micro_batch(corpus, batch)
     traced = {each: trace_micro_batch(config, codec, largest, each) for each in {dtype, F32}}
     # Where sums are in float64, the mean gradient in float32 is one tensor more.
@@ -69,7 +71,7 @@ def estimate(
         "epochs": round(epochs, 2),
         "memory per process": _gigabytes(traced[dtype].peak + of_sums),
         "disk": _gigabytes((max(last, config.train.average) + best + 1) * model_bytes)
-        + f" of weights and {_gigabytes(6 * model_bytes)} to resume from",
+        + f" of weights and {_gigabytes(resumable * model_bytes)} to resume from",
         "floating-point operations": f"{flops:.2g}",
         f"hours on {processes} GPUs, a rough estimate": ", ".join(
             f"{name} {value:.2g}" for name, value in hours.items()

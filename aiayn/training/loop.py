@@ -3,7 +3,7 @@
 import math
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -83,8 +83,8 @@ def train(
 ) -> None:
     """Train a model, from the start or from the last checkpoint of the run folder.
 
-    After `seconds` it stops, with everything saved. Validation computes the BLEU or F1 of its
-    text, unless another `score` is given.
+    After `seconds` it stops, with everything saved. Validation computes the BLEU, chrF or F1
+    of its text, unless another `score` is given.
     """
     run = RunFolder(run_path)
     with ExitStack() as stack:
@@ -105,12 +105,12 @@ def train(
         stack.callback(log.close)
         valid = data.corpus("valid") if data.has("valid") else None
         if valid is not None and score is None:
-            score = validation_score(data, config.decode)
+            score = validation_score(data, config.decode, config.train.metric)
         corpus = data.corpus("train")
         t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
         stack.callback(t.writer.wait)
         averaged = group.from_first_rank(lambda: has_current_average(run_path))
-        if has_ended(t) and (averaged or config.train.average == 1):
+        if has_ended(t) and (averaged or not writes_average(t)):
             log.say(f"up to date: {counted(state.progress.step, 'updates')} done")
             return
         if state.progress.step:
@@ -178,6 +178,8 @@ def announce(t: Training) -> None:
     where = f"{group.world_size} x {group.device.type}, {str(t.dtype).removeprefix('torch.')}"
     start = f"resuming after update {step:,}" if step else "starting"
     t.log.say(f"{start}: {len(t.train):,} pairs, {parameters:,} parameters, {where}")
+    if decay := t.config.train.ema:
+        t.log.say(f"validation and best.pt take a moving average of the weights, decay {decay}")
     if hint := idle_processes(t.config.batch, group.world_size):
         t.log.say(hint)
 
@@ -257,21 +259,22 @@ def validate(t: Training) -> None:
     t.group.on_first_rank(t.writer.wait)
     progress = t.state.progress
     model = t.state.model
-    model.eval()
-    loss = validation_loss(model, t.valid, t.group, t.dtype, t.config.batch.micro_limit)
-    score = t.score(model, t.group) if t.score and math.isfinite(loss) else None
-    model.train()
-    found = Validation(loss, score)
-    if not math.isfinite(found.loss):
-        raise Diverged(
-            f"training diverged: after update {progress.step:,} the validation loss is"
-            f" {found.loss:g}",
-            fix=divergence_fix(t),
-        )
-    best = progress.update_best(found.metrics)
-    if best:
-        write = partial(save_model, t.run.path / "best.pt")
-        t.group.on_first_rank(lambda: t.writer.start(write, t.state.to_file(resumable=False)))
+    with t.state.averaged():
+        model.eval()
+        loss = validation_loss(model, t.valid, t.group, t.dtype, t.config.batch.micro_limit)
+        score = t.score(model, t.group) if t.score and math.isfinite(loss) else None
+        model.train()
+        found = Validation(loss, score)
+        if not math.isfinite(found.loss):
+            raise Diverged(
+                f"training diverged: after update {progress.step:,} the validation loss is"
+                f" {found.loss:g}",
+                fix=divergence_fix(t),
+            )
+        best = progress.update_best(found.metrics)
+        if best:
+            write, file = partial(save_model, t.run.path / "best.pt"), t.state.to_file
+            t.group.on_first_rank(lambda: t.writer.start(write, file(resumable=False)))
     t.log.validation(progress.step, found, best=best)
     t.logged_at = time.monotonic()
 
@@ -291,16 +294,27 @@ def save(t: Training, *, keep: bool) -> None:
 
 
 def finish(t: Training) -> None:
-    """Wait for the last checkpoint, and average the newest ones."""
+    """Wait for the last checkpoint, and average the newest ones, unless all are averaged."""
     t.group.on_first_rank(t.writer.wait)
     progress = t.state.progress
     why = f", no improvement in {progress.stale} validations" if out_of_patience(t) else ""
     updates = counted(progress.step, "updates")
     t.log.say(f"done: {updates}, {progress.target_tokens:,} target tokens{why}")
+    if not (t.group.is_first and writes_average(t)):
+        return
+    path = t.run.path / "average.pt"
     count = min(t.config.train.average, len(list_steps(t.run.path)))
+    if decay := t.config.train.ema:
+        with t.state.averaged():
+            save_model(path, replace(t.state.to_file(resumable=False), history={"ema": decay}))
+        t.log.say(f"wrote the moving average of the weights to {path}")
     # A short run has one checkpoint: average.pt exists all the same, for those who expect it.
-    if t.group.is_first and t.config.train.average > 1 and count:
-        path = t.run.path / "average.pt"
+    elif count:
         save_model(path, average(last_checkpoints(t.run.path, count)))
         which = f"last {count} checkpoints" if count > 1 else "only checkpoint"
         t.log.say(f"averaged the {which} into {path}")
+
+
+def writes_average(t: Training) -> bool:
+    """Return whether the run ends with an average.pt."""
+    return bool(t.config.train.ema) or t.config.train.average > 1

@@ -104,6 +104,8 @@ def start_or_resume(
             model = open_model(init_from)
             check_init_from(model, data, config)
             state.model.load_state_dict(model.weights)
+            if state.average:
+                state.average.restart()
         run.discard_after(state.progress.step)
         return checkpoint is not None or init_from is not None
 
@@ -132,7 +134,8 @@ def share_state(state: TrainState, group: ProcessGroup) -> None:
             tree_map_only(Tensor, lambda x: torch.empty_like(x, device=group.device), outline)
         )
         state.scaler.load_state_dict(scaler)
-    state_dicts = state.model.state_dict(), state.optimizer.state_dict()
+    averaged = state.average.state_dict() if state.average else {}
+    state_dicts = state.model.state_dict(), state.optimizer.state_dict(), averaged
     tensors = [x for x in tree_leaves(state_dicts) if isinstance(x, Tensor)]
     # Tied weights have several names.
     for tensor in {x.data_ptr(): x for x in tensors}.values():
