@@ -19,6 +19,7 @@ from aiayn.config import Config
 from aiayn.config_file import from_settings
 from aiayn.data.atomic import atomic_write
 from aiayn.data.codec import Codec
+from aiayn.data.text import is_text
 from aiayn.errors import DataError, UsageError
 from aiayn.model.transformer import Transformer
 from aiayn.plain_file import UNREADABLE, load_plain
@@ -153,9 +154,14 @@ def _read(path: Path) -> Any:
     try:
         return load_plain(path)
     except UNREADABLE:
+        pass
+    if path.is_file() and is_text(path):
         raise DataError(
-            f"{path} is damaged or is not a model file", fix=ANOTHER_CHECKPOINT
-        ) from None
+            f"{path} is text, and not a model file",
+            fix="name the model, a run folder or a .pt file; text to translate comes after -i:"
+            f" aiayn generate MODEL -i {path}",
+        )
+    raise DataError(f"{path} is damaged or is not a model file", fix=ANOTHER_CHECKPOINT)
 
 
 class SkipInit(TorchFunctionMode):
