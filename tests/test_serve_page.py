@@ -9,7 +9,7 @@ from threading import Timer
 from urllib.request import Request, urlopen
 
 import pytest
-from browser import ENTER, ESCAPE, TAB, Browser, is_installed
+from browser import ENTER, ESCAPE, TAB
 
 SECONDS = 30
 """For the server to start and to end, and for anything to appear on the page."""
@@ -20,10 +20,8 @@ IMAGE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
-def address(trained):
+def address(browser, trained):
     """The address of a server of the toy language, both ways."""
-    if not is_installed():
-        pytest.skip("chromium and chromedriver are not installed")
     line = [sys.executable, "-m", "aiayn", "serve", f"en-de={trained}", f"de-en={trained}"]
     options = ["--port", "0", "--device", "cpu", "--threads", "1"]
     server = subprocess.Popen([*line, *options], stderr=subprocess.PIPE, encoding="utf-8")
@@ -37,13 +35,6 @@ def address(trained):
     server.terminate()
     server.communicate(timeout=SECONDS)
     assert server.returncode == 0
-
-
-@pytest.fixture(scope="module")
-def browser(address, tmp_path_factory):
-    window = Browser(tmp_path_factory.mktemp("profile"))
-    yield window
-    window.close()
 
 
 @pytest.fixture
@@ -246,7 +237,7 @@ def test_text_from_right_to_left_starts_at_the_right(page):
 
 
 def test_a_phone_does_not_scroll_sideways(page):
-    size = {"width": 360, "height": 640, "deviceScaleFactor": 2, "mobile": True}
+    size = {"width": 360, "height": 640, "deviceScaleFactor": 1, "mobile": True}
     page.emulate("Emulation.setDeviceMetricsOverride", **size)
     translate(page, *("ba" * 60))
     page.point("#more", clicks=1)
