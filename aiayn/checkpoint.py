@@ -22,6 +22,7 @@ from aiayn.config import Config
 from aiayn.config_file import from_settings
 from aiayn.data.atomic import atomic_write
 from aiayn.data.codec import Codec
+from aiayn.data.text import is_text
 from aiayn.errors import DataError, UsageError
 from aiayn.model.transformer import Transformer
 
@@ -167,6 +168,12 @@ def _read(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE:
         pass
+    if path.is_file() and is_text(path):
+        raise DataError(
+            f"{path} is text, and not a model file",
+            fix="name the model, a run folder or a .pt file; text to translate comes after -i:"
+            f" aiayn generate MODEL -i {path}",
+        )
     raise DataError(f"{path} is damaged or is not a model file", fix=ANOTHER_CHECKPOINT)
 
 

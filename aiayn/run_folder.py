@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -192,17 +193,32 @@ class RunFolder:
 
     def latest(self) -> ModelFile | None:
         """Return the checkpoint to resume from: last.pt, or previous.pt if that is damaged."""
-        problems = []
-        for path in (self.path / "last.pt", self.path / "previous.pt"):
-            if path.exists():
-                try:
-                    return load_resumable(path)
-                except DataError as problem:
-                    console.warn(f"{problem.message}; falling back to the checkpoint before it")
-                    problems.append(problem)
-        if problems:
-            raise problems[0]
+        found = [
+            path for path in (self.path / "last.pt", self.path / "previous.pt") if path.exists()
+        ]
+        for number, path in enumerate(found, start=1):
+            try:
+                return load_resumable(path)
+            except DataError as problem:
+                if number == len(found):
+                    raise DataError(
+                        f"{problem.message}, so {self.path} cannot be resumed",
+                        fix=self._begin_again(),
+                    ) from None
+                console.warn(f"{problem.message}; falling back to {found[number]}")
         return None
+
+    def _begin_again(self) -> str:
+        """Return what to do with a run of which nothing that resumes is whole."""
+        weights = [*reversed(list_steps(self.path).values()), self.path / "best.pt"]
+        whole = next((path for path in weights if zipfile.is_zipfile(path)), None)
+        anew = (
+            f"begin another run with the newest weights: aiayn train DATA -o NEW --init-from"
+            f" {whole}"
+            if whole
+            else f"rm -r {self.path}, then run the same command again to begin anew"
+        )
+        return f"put back a whole last.pt if there is a copy, or {anew}"
 
     def discard_after(self, step: int) -> None:
         """Remove checkpoints and metrics beyond the step that the run resumes from."""
@@ -286,9 +302,7 @@ def load_resumable(path: Path) -> ModelFile:
         return checkpoint
     except (KeyError, TypeError):
         raise DataError(
-            f"{path} holds weights, and not all that resuming a run needs",
-            fix="put back the run's own last.pt or previous.pt; --init-from MODEL begins"
-            " another run with the weights of a model",
+            f"{path} holds weights, and not all that resuming a run needs"
         ) from None
 
 
@@ -305,9 +319,17 @@ def find_model(path: Path) -> Path:
     """Return the model file that a path means: itself, or that of a run folder."""
     if not path.is_dir():
         return path
-    for name in DEFAULT_MODELS:
-        if (path / name).exists() and (name != "average.pt" or has_current_average(path)):
-            return path / name
+    found = [
+        path / name
+        for name in DEFAULT_MODELS
+        if (path / name).exists() and (name != "average.pt" or has_current_average(path))
+    ]
+    # Of a torn file, the end is missing, which lists what a zip archive holds.
+    whole = [file for file in found if zipfile.is_zipfile(file)]
+    if whole and whole[0] != found[0]:
+        console.warn(f"{found[0]} is damaged; taking {whole[0]} in its place")
+    if found:
+        return (whole or found)[0]
     foreign = (path / "config.json").exists()
     raise UsageError(
         f"{path} holds no model: none of {', '.join(DEFAULT_MODELS)} is there",

@@ -42,7 +42,7 @@ MAY_IMPORT = {
     # A batch knows the layout that the kernels read.
     "data": BASIC | {"console", "kernels.layout", "signals"},
     # A model file carries its vocabulary, and is written atomically.
-    "checkpoint": BASIC | {"data.atomic", "data.codec", "device", "model"},
+    "checkpoint": BASIC | {"data.atomic", "data.codec", "data.text", "device", "model"},
     "run_folder": BASIC | {"checkpoint", "console", "data"},
     # Held-out text is translated and scored as `generate` and `score` do it.
     "validation": RUNNING | {"generation", "scoring"},
