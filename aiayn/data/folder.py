@@ -1,5 +1,6 @@
 """A finished data folder, as `aiayn preprocess` leaves it and everything else reads it."""
 
+import hashlib
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +52,12 @@ class DataFolder:
         if codec.fingerprint != self.manifest.vocabulary_sha256:
             raise DataError(f"{path} is not the vocabulary of this data", fix=REPAIR)
         return codec
+
+    @cached_property
+    def training_sha256(self) -> str:
+        """Sha256 over the training pairs and the vocabulary."""
+        shards = [shard.bin_sha256 for shard in self.manifest.splits["train"].shards]
+        return hashlib.sha256(" ".join([*shards, self.codec.fingerprint]).encode()).hexdigest()
 
     def has(self, split: SplitName) -> bool:
         """Whether there is such a split; there always is a `train`."""
