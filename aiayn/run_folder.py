@@ -4,7 +4,6 @@ config.yaml provenance.json vocab/ metrics.jsonl train.log
 checkpoints/step-00001000.pt ... last.pt previous.pt best.pt average.pt
 """
 
-import hashlib
 import json
 import math
 import platform
@@ -15,7 +14,7 @@ import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from aiayn.config import Config, parse_keep
 from aiayn.config_file import differences, read_yaml, to_yaml
 from aiayn.data.atomic import lock_folder, write_bytes, write_json
 from aiayn.data.folder import DataFolder
+from aiayn.data.mixture import Mixture
 from aiayn.errors import DataError, UsageError
 from aiayn.plain_file import UNREADABLE
 
@@ -60,6 +60,8 @@ class Progress:
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
+    places: list[list[int]] = field(default_factory=list)
+    """Of each corpus, where there are several: epoch, next group, target tokens so far."""
 
     @classmethod
     def of(cls, checkpoint: ModelFile) -> "Progress":
@@ -114,7 +116,7 @@ class RunFolder:
         """Create the folder, or check that it holds the same run."""
         if (self.path / "config.yaml").exists():
             if self._holds_weights():
-                self._check_same_run(config, fingerprint(data))
+                self._check_same_run(config, data.training_sha256)
                 return
             # A start that failed: there is nothing to resume, and nothing to lose.
             shutil.rmtree(self.path / "vocab", ignore_errors=True)
@@ -129,7 +131,7 @@ class RunFolder:
         """Write the settings, vocabulary and provenance of this session."""
         (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         data.codec.save(self.path / "vocab")
-        self._write_provenance(data.path, fingerprint(data))
+        self._write_provenance(data)
         self.save_config(config)
 
     def save_config(self, config: Config) -> None:
@@ -163,7 +165,7 @@ class RunFolder:
         except (OSError, ValueError):
             return {}
 
-    def _write_provenance(self, data: Path, data_sha256: str) -> None:
+    def _write_provenance(self, data: DataFolder) -> None:
         now = {
             "command": sys.argv,
             "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -176,8 +178,19 @@ class RunFolder:
         # Earlier files call them sittings.
         sessions = found.get("sessions", found.get("sittings", []))
         assert isinstance(sessions, list)
-        origin = {"data": str(data.resolve()), "data_sha256": data_sha256}
+        origin: dict[str, Any] = {
+            "data": str(data.path.resolve()),
+            "data_sha256": data.training_sha256,
+        }
+        if isinstance(data, Mixture):
+            origin["shares"] = data.describe_shares()
         write_json(self.path / "provenance.json", {**origin, "sessions": [*sessions, now]})
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each data folder by its path, where there are several."""
+        found = self._provenance().get("shares", {})
+        assert isinstance(found, dict)
+        return found
 
     def latest(self) -> ModelFile | None:
         """Return the checkpoint to resume from: last.pt, or previous.pt if that is damaged."""
@@ -307,12 +320,6 @@ def load_resumable(path: Path) -> ModelFile:
         raise DataError(
             f"{path} holds weights, and not all that resuming a run needs"
         ) from None
-
-
-def fingerprint(data: DataFolder) -> str:
-    """Return a sha256 of the training pairs and the vocabulary."""
-    shards = [shard.bin_sha256 for shard in data.manifest.splits["train"].shards]
-    return hashlib.sha256(" ".join([*shards, data.codec.fingerprint]).encode()).hexdigest()
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

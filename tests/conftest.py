@@ -12,6 +12,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
+from browser import Browser, is_installed
 from hypothesis import HealthCheck, settings
 from toy import make_data, run_training, tiny_config
 
@@ -46,6 +47,16 @@ def trained(data: DataFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     run_training(data.path, run, config)
     return run
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A window of a real browser."""
+    if not is_installed():
+        pytest.skip("chromium and chromedriver are not installed")
+    window = Browser(tmp_path_factory.mktemp("profile"))
+    yield window
+    window.close()
 
 
 @pytest.fixture

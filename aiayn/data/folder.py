@@ -56,6 +56,12 @@ class DataFolder:
             raise DataError(f"{path} is not the vocabulary of this data", fix=REPAIR)
         return codec
 
+    @cached_property
+    def training_sha256(self) -> str:
+        """Sha256 over the training pairs and the vocabulary."""
+        shards = [shard.bin_sha256 for shard in self.manifest.splits["train"].shards]
+        return hashlib.sha256(" ".join([*shards, self.codec.fingerprint]).encode()).hexdigest()
+
     def has(self, split: SplitName) -> bool:
         """Whether there is such a split; there always is a `train`."""
         return split in self.manifest.splits

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import IO
 
@@ -96,6 +97,17 @@ def write_shard(folder: Path, name: str) -> Iterator[ShardWriter]:
         yield ShardWriter(base, ids, offsets)
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Pairs of a corpus that were a corpus of their own."""
+
+    first: int
+    last: int
+    """The number after that of its last pair."""
+    share: float = 1.0
+    """Of the target tokens of training."""
+
+
 class Corpus:
     """All pairs of one split, in the order of the text; ids stay on disk until asked for."""
 
@@ -109,6 +121,19 @@ class Corpus:
             _check_offsets(folder / f"{shard.name}.idx", offsets, shard.tokens)
         self.source_lengths, self.target_lengths = self._lengths()
         """Length of each sentence with its EOS; uint16, unless one is longer than that."""
+        self.parts = [Part(0, len(self))]
+
+    @classmethod
+    def joined(cls, corpora: Sequence["Corpus"]) -> "Corpus":
+        """Return the pairs of several corpora, one after the other."""
+        whole = cls(Path(), (), id_type(0))
+        whole._ids = [ids for each in corpora for ids in each._ids]
+        whole._offsets = [offsets for each in corpora for offsets in each._offsets]
+        whole._starts = [0, *accumulate(len(offsets) // 2 for offsets in whole._offsets)]
+        whole.source_lengths, whole.target_lengths = whole._lengths()
+        bounds = [0, *accumulate(map(len, corpora))]
+        whole.parts = [Part(first, last) for first, last in pairwise(bounds)]
+        return whole
 
     def _lengths(self) -> NDArray[np.integer]:
         sides: NDArray[np.integer] = np.empty((2, len(self)), dtype=np.uint16)

@@ -21,9 +21,10 @@ from aiayn.errors import Diverged, counted
 from aiayn.run_folder import RunFolder, has_current_average, list_steps
 from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
-from aiayn.training.loader import Update, prefetched, updates_from
+from aiayn.training.loader import Update, prefetched
 from aiayn.training.log import MetricsWriter, TrainingLog, TrainingMetrics
 from aiayn.training.loss import validation_loss
+from aiayn.training.mixing import all_updates
 from aiayn.training.start import (
     check_lengths,
     choose_micro_tokens,
@@ -132,13 +133,12 @@ def loop(t: Training) -> None:
     """Take an update, run it, log, validate, save; until all steps are done."""
     progress, settings = t.state.progress, t.config.train
     updates = prefetched(
-        updates_from(
+        all_updates(
             t.train,
             t.config.batch,
             t.group,
+            progress,
             seed=settings.seed,
-            epoch=progress.epoch,
-            number=progress.update,
             resampling=t.resampling,
         )
     )
@@ -148,6 +148,7 @@ def loop(t: Training) -> None:
         t.pending.append((update, numbers))
         report_memory_limit(t)
         progress.epoch, progress.update = update.next_position
+        progress.places = [list(place) for place in update.places]
         progress.source_tokens += update.source_tokens
         progress.target_tokens += update.target_tokens
         last = progress.step == settings.steps

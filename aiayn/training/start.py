@@ -18,7 +18,7 @@ from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
-from aiayn.run_folder import RunFolder, fingerprint, open_model
+from aiayn.run_folder import RunFolder, open_model
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import accumulate_gradients, agree
 
@@ -56,7 +56,7 @@ def _stored_or_best_precision(stored: Config | None, device: torch.device) -> st
 
 def require_same_inputs(config: Config, data: DataFolder, group: ProcessGroup) -> None:
     """Refuse processes that would train on other data, or by other settings, than the first."""
-    own = (config, fingerprint(data))
+    own = (config, data.training_sha256)
     for rank, (settings, pairs) in enumerate(group.gather([own], group.world_size)):
         others = differences(config, settings)
         if pairs != own[1]:
