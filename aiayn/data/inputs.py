@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from itertools import count, islice, zip_longest
 from pathlib import Path
 
-from aiayn.data.text import BYTE_ORDER_MARK, UNREADABLE, damaged, decode_line, open_bytes
+from aiayn.data.text import (
+    BYTE_ORDER_MARK,
+    UNREADABLE,
+    bounded_lines,
+    damaged,
+    decode_line,
+    open_bytes,
+)
 from aiayn.data.trees import clean, linearize, read_trees, write
 from aiayn.errors import DataError, counted
 
@@ -142,10 +149,11 @@ def _read(path: Path, name: str = "") -> Iterator[str]:
     """Yield the text of a file, PAIRS_PER_BLOCK lines at a time, a line feed after each."""
     shown = Path(name) if name else path
     with open_bytes(path) as file:
+        all_lines = bounded_lines(file)
         for first in count(1, PAIRS_PER_BLOCK):
             lines: list[bytes] = []
             try:
-                lines.extend(islice(file, PAIRS_PER_BLOCK))
+                lines.extend(islice(all_lines, PAIRS_PER_BLOCK))
             except UNREADABLE as problem:
                 raise damaged(shown, first - 1 + len(lines), problem) from None
             if not lines:

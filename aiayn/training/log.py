@@ -11,6 +11,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 
 from aiayn import console
+from aiayn.data.atomic import open_to_append
 from aiayn.run_folder import RunFolder
 from aiayn.validation import Validation
 
@@ -61,10 +62,7 @@ class TrainingLog:
         self.files: list[TextIO] = []
         self.bar: ProgressBar | None = None
         if enabled:
-            self.files = [
-                path.open("a", encoding="utf-8", errors="backslashreplace")
-                for path in (run.metrics, run.log)
-            ]
+            self.files = [open_to_append(path) for path in (run.metrics, run.log)]
         if enabled and console.stderr.is_terminal:
             columns = (BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn())
             self.bar = ProgressBar(*columns, console=console.stderr)

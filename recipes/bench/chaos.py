@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -107,6 +108,7 @@ def run_rounds(a: argparse.Namespace, folder: Path) -> int:
     text, calm, disturbed = write_text(folder / "text"), folder / "calm", folder / "disturbed"
     calm.mkdir()
     pipeline = stages(text, calm)
+    wait(start(Stage(["--version"], calm)))  # from now on, the server of processes is ready
     for stage in pipeline:
         begin = time.monotonic()
         codes, talk = wait(start(stage))
@@ -267,13 +269,21 @@ def strike_running(
             time.sleep(draw.uniform(0.05, 0.5))
             send(signal.SIGCONT, process)
         case "full disk" if mounted:
-            free = os.statvfs(folder).f_bavail * BLOCK - draw.randrange(9) * BLOCK
-            with (folder / "ballast").open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, max(1, free))
+            fill(folder, left=draw.randrange(9) * BLOCK)
         case "vanished" if stage.output.exists():
             stage.output.rename(folder / "away")
         case "second":
             running += start(stage)
+
+
+def fill(folder: Path, left: int) -> None:
+    """Fill the disk but for some bytes; the command may write meanwhile."""
+    with (folder / "ballast").open("wb") as file:
+        for _ in range(10):
+            with suppress(OSError):
+                free = os.statvfs(folder).f_bavail * BLOCK - left
+                os.posix_fallocate(file.fileno(), 0, max(1, free))
+                return
 
 
 def send(number: int, *processes: BaseProcess) -> None:
