@@ -21,6 +21,8 @@ from aiayn.errors import DataError, counted
 Ids = NDArray[np.integer]
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
+# Of the file of word alignments.
+ALIGN = ".align"
 REPAIR = "copy the folder again, or make it again with aiayn preprocess --force"
 
 
@@ -38,6 +40,14 @@ class Shard:
     tokens: int
     bin_sha256: str
     idx_sha256: str
+    align_sha256: str = ""
+    """Of word alignments beside the ids, where there are some."""
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Its files by name, with their checksums."""
+        found = {f"{self.name}.bin": self.bin_sha256, f"{self.name}.idx": self.idx_sha256}
+        return found | ({f"{self.name}{ALIGN}": self.align_sha256} if self.align_sha256 else {})
 
 
 class ShardWriter:

@@ -15,7 +15,7 @@ from aiayn.data.encode import DROPPED_COLUMNS
 from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
 from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName, from_dict
 from aiayn.data.settings import Settings
-from aiayn.data.shards import Shard
+from aiayn.data.shards import ALIGN, Shard
 from aiayn.errors import UsageError, counted
 
 STATE_FILE = f"{UNFINISHED_FOLDER}/state.json"
@@ -27,6 +27,7 @@ SPOOL = "stdin.partial"
 # What preprocess writes into a data folder. It is deleted in this order, the manifest first: a
 # folder that is only half deleted must not pass for a finished one.
 OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
+OURS += (f"*{ALIGN}",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,7 @@ from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.plan import batches_by_length
-from aiayn.data.vocabulary import SPACE, Vocabulary
+from aiayn.data.word_links import words_of
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer
@@ -120,15 +120,3 @@ def join_alignments(pieces: Iterable[AlignedPair], repeated: int = 0) -> Alignme
         source_start += piece.source_words - repeated
         target_start += piece.target_words
     return links
-
-
-def words_of(vocabulary: Vocabulary, ids: list[int]) -> list[int]:
-    """Return the number of the word that each subword belongs to."""
-    words, inside = -1, False
-    numbers = []
-    for piece in vocabulary.marked_pieces(ids):
-        inside = inside and not piece.startswith(SPACE) and vocabulary.kind != "word"
-        if not inside and piece.strip(SPACE):
-            words, inside = words + 1, True
-        numbers.append(max(words, 0))
-    return numbers
