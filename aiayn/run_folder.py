@@ -280,9 +280,11 @@ def load_resumable(path: Path) -> ModelFile:
 
 
 def fingerprint(data: DataFolder) -> str:
-    """Return a sha256 of the training pairs and the vocabulary."""
-    shards = [shard.bin_sha256 for shard in data.manifest.splits["train"].shards]
-    return hashlib.sha256(" ".join([*shards, data.codec.fingerprint]).encode()).hexdigest()
+    """Return a sha256 of the training pairs, their alignments and the vocabulary."""
+    shards = data.manifest.splits["train"].shards
+    sums = [shard.bin_sha256 for shard in shards]
+    sums += [shard.align_sha256 for shard in shards if shard.align_sha256]
+    return hashlib.sha256(" ".join([*sums, data.codec.fingerprint]).encode()).hexdigest()
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

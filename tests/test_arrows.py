@@ -54,8 +54,11 @@ MAY_IMPORT = {
     "sample": {"console", "data", "errors"},
     # A graph of ONNX is traced with the layout of padded sentences.
     "export": BASIC | {"checkpoint", "console", "data", "kernels.layout", "model"},
+    # The commands as a library, and what serves it over HTTP.
+    "library": RUNNING | {"figures", "generation"},
+    "serving": RUNNING | {"generation", "library"},
     "__main__": {"cli"},
-    "__init__": set(),
+    "__init__": {"config", "errors", "generation", "library", "model", "presets"},
 }
 MAY_IMPORT_ANYTHING = {"cli", "commands"}
 

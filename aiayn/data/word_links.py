@@ -97,7 +97,22 @@ def _map(path: Path, pairs: int) -> tuple[NDArray[np.int64], LinkNumbers]:
     raise DataError(f"{path} is missing, or is not what preprocess wrote", fix=REPAIR)
 
 
-def guide(codec: Codec, pair: tuple[Ids, Ids], links: LinkNumbers) -> NDArray[np.float32]:
+Guide = NDArray[np.float32]
+"""Where each target token should look, (target, source)."""
+
+
+class Guides:
+    """The guides of the pairs of a corpus, in whatever subwords they come."""
+
+    def __init__(self, codec: Codec, links: WordLinks) -> None:
+        self.codec, self.links = codec, links
+
+    def __call__(self, number: int, pair: tuple[Ids, Ids]) -> Guide:
+        """Return the guide of a pair by its number in the corpus."""
+        return guide(self.codec, pair, self.links.of_pair(number))
+
+
+def guide(codec: Codec, pair: tuple[Ids, Ids], links: LinkNumbers) -> Guide:
     """Return where each target token should look, (target, source): rows sum to 1, or to 0.
 
     A subword of a word that is linked looks at all subwords of the words that it is linked to,
@@ -114,11 +129,11 @@ def guide(codec: Codec, pair: tuple[Ids, Ids], links: LinkNumbers) -> NDArray[np
     # The last row and column, which -1 names, are those of EOS: nothing is linked to it.
     rows = linked[np.ix_(target_of, source_of)]
     total = rows.sum(axis=1, keepdims=True)
-    found: NDArray[np.float32] = rows / np.maximum(total, 1)
+    found: Guide = rows / np.maximum(total, 1)
     return found
 
 
-def pad_guides(guides: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+def pad_guides(guides: Sequence[Guide]) -> NDArray[np.float32]:
     """Return guides as one rectangle."""
     sizes = [max(each.shape[side] for each in guides) for side in (0, 1)]
     rectangle = np.zeros((len(guides), *sizes), np.float32)

@@ -17,7 +17,14 @@ from aiayn.data.workers import Workers
 from aiayn.device import if_it_fits
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, MemoryTooSmall, UsageError
-from aiayn.generation.alignment import AlignedPair, Alignment, Pair, align, join_alignments
+from aiayn.generation.alignment import (
+    AlignedPair,
+    Alignment,
+    Pair,
+    align,
+    join_alignments,
+    spell_words,
+)
 from aiayn.generation.decoder import CachedDecoder, Ensemble
 from aiayn.generation.engine import Engine, Found, NumberedSegment
 from aiayn.generation.search import (
@@ -90,6 +97,8 @@ class Translator:
     """Subwords that are translated at once; a longer line is cut into segments."""
     aligns: bool = False
     """Whether to add the source word of each target word."""
+    alignment_heads: Sequence[int] = ()
+    """How many heads of each model tell it, from the first on; none given: all."""
 
     def translate(self, texts: Iterable[str]) -> Iterator[Translation]:
         """Yield one translation a line, in order, as soon as it is ready."""
@@ -232,9 +241,21 @@ class Translator:
             for one in translations
         ]
 
+    def words_of(self, output: Output) -> tuple[list[str], list[str]]:
+        """Return the words of the source and of the target that an alignment counts."""
+        source: list[str] = []
+        target: list[str] = []
+        for number, (source_ids, target_ids) in enumerate(output.pairs):
+            # The language to translate to stands before each segment, and counts once.
+            repeated = number > 0 and has_language_tag(source_ids, self.codec.source)
+            source += spell_words(self.codec.source, source_ids[int(repeated) : -1])
+            target += spell_words(self.codec.target, target_ids[:-1])
+        return source, target
+
     def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:
         """Return the alignment of each pair of source and target."""
-        return align(self.models, self.codec, pairs)
+        heads = self.alignment_heads or [model.config.heads for model in self.models]
+        return align(self.models, self.codec, pairs, heads)
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
         """Search sentences, the longest first; the results are in the order of the work."""

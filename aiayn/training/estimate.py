@@ -47,7 +47,7 @@ def estimate(
     model_bytes = FLOAT32 * parameters["total"]
     # last.pt and previous.pt: weights, two moments, and their moving average if there is one.
     resumable = 8 if config.train.ema else 6
-    largest = longest_micro_batch(corpus, batch)
+    largest = longest_micro_batch(corpus, replace(config, batch=batch))
     traced = {each: trace_micro_batch(config, codec, largest, each) for each in {dtype, F32}}
     # Where sums are in float64, the mean gradient in float32 is one tensor more.
     sums = sum_type(device).itemsize

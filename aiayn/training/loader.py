@@ -3,13 +3,16 @@
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
+
+import torch
 
 from aiayn.config import BatchConfig
 from aiayn.data.batch import Batch, collate
-from aiayn.data.plan import micro_batches, plan_epoch
+from aiayn.data.plan import PairNumbers, micro_batches, plan_epoch
 from aiayn.data.shards import Corpus
+from aiayn.data.word_links import Guides, pad_guides
 from aiayn.distributed import ProcessGroup
 
 # Updates that wait in memory, ready to run.
@@ -42,15 +45,22 @@ def updates_from(
     seed: int,
     epoch: int,
     number: int,
+    guides: Guides | None = None,
 ) -> Iterator[Update]:
     """Yield updates endlessly, starting at a position in the plan."""
     while True:
-        yield from _updates_of_epoch(corpus, batch, group, seed, epoch, number)
+        yield from _updates_of_epoch(corpus, batch, group, seed, epoch, number, guides)
         epoch, number = epoch + 1, 0
 
 
 def _updates_of_epoch(
-    corpus: Corpus, batch: BatchConfig, group: ProcessGroup, seed: int, epoch: int, number: int
+    corpus: Corpus,
+    batch: BatchConfig,
+    group: ProcessGroup,
+    seed: int,
+    epoch: int,
+    number: int,
+    guides: Guides | None,
 ) -> Iterator[Update]:
     """Yield the updates of one epoch; its plan is gone before the next one is made."""
     source, target = corpus.source_lengths, corpus.target_lengths
@@ -66,10 +76,20 @@ def _updates_of_epoch(
             source_tokens=int(source[pairs].sum()),
             target_tokens=int(target[pairs].sum()),
             micro=[
-                (n, collate([corpus.pair(int(i)) for i in piece]).to(group.device))
+                (n, read_batch(corpus, piece, guides).to(group.device))
                 for n, piece in group.share(pieces)
             ],
         )
+
+
+def read_batch(corpus: Corpus, numbers: PairNumbers, guides: Guides | None) -> Batch:
+    """Return pairs of a corpus as a batch, with their guides where attention is guided."""
+    pairs = [corpus.pair(int(i)) for i in numbers]
+    batch = collate(pairs)
+    if guides is None:
+        return batch
+    rows = pad_guides([guides(int(i), pair) for i, pair in zip(numbers, pairs, strict=True)])
+    return replace(batch, guide_BTS=torch.from_numpy(rows))
 
 
 def prefetched(items: Iterator[Item]) -> Generator[Item, None, None]:

@@ -14,6 +14,7 @@ from aiayn.checkpoint import save_model
 from aiayn.config import Config, parse_interval
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
+from aiayn.data.word_links import Guides
 from aiayn.device import choose_precision, float32_products, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
 from aiayn.errors import Diverged, counted
@@ -27,6 +28,7 @@ from aiayn.training.start import (
     check_lengths,
     choose_micro_tokens,
     idle_processes,
+    open_guides,
     probe_memory,
     require_same_inputs,
     resolve_settings,
@@ -52,6 +54,8 @@ class Training:
     run: RunFolder
     log: TrainingLog
     stop: StopRequest
+    guides: Guides | None = None
+    """Where attention is guided."""
     writer: CheckpointWriter = field(default_factory=CheckpointWriter)
     pending: list[tuple[Update, Tensor]] = field(default_factory=list)
     """Updates whose losses are still on the device."""
@@ -98,6 +102,7 @@ def train(
         exact = named == "float32"
         stack.enter_context(float32_products("highest" if exact else "high"))
         dtype = choose_precision(config.train.precision, group.device)
+        guides = open_guides(data, config)
         state = start_or_resume(run, data, config, group, dtype, init_from)
         log = TrainingLog(
             run, config.train.steps, enabled=group.is_first, writer=metrics_writer
@@ -107,7 +112,7 @@ def train(
         if valid is not None and score is None:
             score = validation_score(data, config.decode, config.train.metric)
         corpus = data.corpus("train")
-        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
+        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop, guides)
         stack.callback(t.writer.wait)
         averaged = group.from_first_rank(lambda: has_current_average(run_path))
         if has_ended(t) and (averaged or not writes_average(t)):
@@ -136,6 +141,7 @@ def loop(t: Training) -> None:
             seed=settings.seed,
             epoch=progress.epoch,
             number=progress.update,
+            guides=t.guides,
         )
     )
     while not has_ended(t):
@@ -201,7 +207,7 @@ def log_metrics(t: Training) -> None:
     progress = t.state.progress
     losses = torch.stack([numbers for _, numbers in t.pending]).cpu().double()
     check_finite(t, losses)
-    sums = losses[:, :2].sum(dim=0)
+    sums = losses[:, :-1].sum(dim=0)
     t.group.all_reduce(sums)
     tokens = sum(update.target_tokens for update, _ in t.pending)
     seconds = time.monotonic() - t.logged_at
@@ -214,11 +220,12 @@ def log_metrics(t: Training) -> None:
             loss=float(sums[0]) / tokens,
             plain_loss=float(sums[1]) / tokens,
             learning_rate=current_rate(t.state),
-            gradient_norm=float(losses[-1, 2]),
+            gradient_norm=float(losses[-1, -1]),
             tokens=progress.target_tokens,
             tokens_per_second=tokens / seconds,
             seconds=progress.seconds,
             memory=peak_memory(t.group.device),
+            guided_loss=float(sums[2]) / tokens if t.config.optim.guided else None,
         )
     )
     t.pending.clear()
@@ -229,7 +236,7 @@ def check_finite(t: Training, losses: Tensor) -> None:
     finite = losses.isfinite()
     if t.state.scaler.is_enabled():
         # In float16 a gradient may overflow: the scaler then skips the step and scales down.
-        finite = finite[:, :2]
+        finite = finite[:, :-1]
     bad = (~finite.all(dim=1)).nonzero().flatten()
     if not t.group.max(len(bad)):
         return
@@ -238,7 +245,7 @@ def check_finite(t: Training, losses: Tensor) -> None:
     step = t.state.progress.step - len(t.pending) + which + 1
     raise Diverged(
         f"training diverged at update {step:,} (epoch {update.epoch}, batch {update.number}):"
-        f" loss {float(numbers[0]) / update.target_tokens:g}, gradient {float(numbers[2]):g}",
+        f" loss {float(numbers[0]) / update.target_tokens:g}, gradient {float(numbers[-1]):g}",
         fix=divergence_fix(t),
     )
 
