@@ -1,18 +1,20 @@
 """Batches in the order of the plan, prepared while the update before them runs."""
 
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
 
 from aiayn.config import BatchConfig
 from aiayn.data.batch import Batch, collate
-from aiayn.data.plan import PairNumbers, micro_batches, plan_epoch
-from aiayn.data.shards import Corpus
-from aiayn.data.word_links import Guides, pad_guides
+from aiayn.data.plan import Lengths, PairNumbers, micro_batches, plan_epoch
+from aiayn.data.resampling import Resampling
+from aiayn.data.shards import Corpus, Ids
+from aiayn.data.word_links import Guide, Guides, pad_guides
 from aiayn.distributed import ProcessGroup
 
 # Updates that wait in memory, ready to run.
@@ -37,6 +39,17 @@ class Update:
     """This process's micro-batches with their numbers in the update."""
 
 
+class PairsOfUpdate(NamedTuple):
+    """Pairs with their lengths, which every process knows; ids are read where they are used."""
+
+    source_lengths: Lengths
+    target_lengths: Lengths
+    pair: Callable[[int], tuple[Ids, Ids]]
+    """Returns a pair by its place in the update."""
+    guide: Callable[[int, tuple[Ids, Ids]], Guide] | None = None
+    """Returns what guides attention in it, if that is guided."""
+
+
 def updates_from(
     corpus: Corpus,
     batch: BatchConfig,
@@ -45,51 +58,77 @@ def updates_from(
     seed: int,
     epoch: int,
     number: int,
+    resampling: Resampling | None = None,
     guides: Guides | None = None,
 ) -> Iterator[Update]:
     """Yield updates endlessly, starting at a position in the plan."""
     while True:
-        yield from _updates_of_epoch(corpus, batch, group, seed, epoch, number, guides)
+        for position, last, numbers in _groups_of_epoch(corpus, batch, seed, epoch, number):
+            pairs = read_pairs(corpus, numbers, epoch, resampling, guides)
+            following = (epoch + 1, 0) if last else (epoch, position + 1)
+            yield _update(pairs, batch, group, (epoch, position), following)
         epoch, number = epoch + 1, 0
 
 
-def _updates_of_epoch(
-    corpus: Corpus,
-    batch: BatchConfig,
-    group: ProcessGroup,
-    seed: int,
-    epoch: int,
-    number: int,
-    guides: Guides | None,
-) -> Iterator[Update]:
-    """Yield the updates of one epoch; its plan is gone before the next one is made."""
+def _groups_of_epoch(
+    corpus: Corpus, batch: BatchConfig, seed: int, epoch: int, number: int
+) -> Iterator[tuple[int, bool, PairNumbers]]:
+    """Yield the groups of one epoch; its plan is gone before the next one is made."""
     source, target = corpus.source_lengths, corpus.target_lengths
     plan = plan_epoch(source, target, batch, seed=seed, epoch=epoch)
     for position in range(number, len(plan)):
-        pairs = plan.pairs(position)
-        last = position + 1 == len(plan)
-        pieces = micro_batches(pairs, source, target, limit=batch.micro_limit)
-        yield Update(
-            epoch=epoch,
-            number=position,
-            next_position=(epoch + 1, 0) if last else (epoch, position + 1),
-            source_tokens=int(source[pairs].sum()),
-            target_tokens=int(target[pairs].sum()),
-            micro=[
-                (n, read_batch(corpus, piece, guides).to(group.device))
-                for n, piece in group.share(pieces)
-            ],
-        )
+        yield position, position + 1 == len(plan), plan.pairs(position)
 
 
-def read_batch(corpus: Corpus, numbers: PairNumbers, guides: Guides | None) -> Batch:
-    """Return pairs of a corpus as a batch, with their guides where attention is guided."""
-    pairs = [corpus.pair(int(i)) for i in numbers]
-    batch = collate(pairs)
-    if guides is None:
+def read_pairs(
+    corpus: Corpus,
+    numbers: PairNumbers,
+    epoch: int,
+    resampling: Resampling | None,
+    guides: Guides | None = None,
+) -> PairsOfUpdate:
+    """Return the pairs of these numbers, as they are stored or as the epoch draws them."""
+    guide = None if guides is None else lambda place, pair: guides(int(numbers[place]), pair)
+    if resampling is None:
+        lengths = corpus.source_lengths[numbers], corpus.target_lengths[numbers]
+        return PairsOfUpdate(*lengths, lambda place: corpus.pair(int(numbers[place])), guide)
+    # All of them in every process: only what is drawn tells how long it is.
+    drawn = [resampling(corpus.pair(i), epoch=epoch, number=i) for i in numbers.tolist()]
+    source, target = (np.array([len(ids) for ids in side]) for side in zip(*drawn, strict=True))
+    return PairsOfUpdate(source, target, drawn.__getitem__, guide)
+
+
+def _update(
+    pairs: PairsOfUpdate,
+    batch: BatchConfig,
+    group: ProcessGroup,
+    position: tuple[int, int],
+    following: tuple[int, int],
+) -> Update:
+    """Cut pairs into micro-batches, and read those of this process."""
+    source, target = pairs.source_lengths, pairs.target_lengths
+    pieces = micro_batches(np.arange(len(source)), source, target, limit=batch.micro_limit)
+    return Update(
+        epoch=position[0],
+        number=position[1],
+        next_position=following,
+        source_tokens=int(source.sum()),
+        target_tokens=int(target.sum()),
+        micro=[
+            (n, _batch(pairs, piece.tolist()).to(group.device))
+            for n, piece in group.share(pieces)
+        ],
+    )
+
+
+def _batch(pairs: PairsOfUpdate, places: list[int]) -> Batch:
+    """Return some pairs of an update, with what guides attention in them."""
+    chosen = [pairs.pair(place) for place in places]
+    batch = collate(chosen)
+    if pairs.guide is None:
         return batch
-    rows = pad_guides([guides(int(i), pair) for i, pair in zip(numbers, pairs, strict=True)])
-    return replace(batch, guide_BTS=torch.from_numpy(rows))
+    guides = [pairs.guide(*each) for each in zip(places, chosen, strict=True)]
+    return replace(batch, guide_BTS=torch.from_numpy(pad_guides(guides)))
 
 
 def prefetched(items: Iterator[Item]) -> Generator[Item, None, None]:

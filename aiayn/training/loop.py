@@ -13,6 +13,7 @@ from torch import Tensor
 from aiayn.checkpoint import save_model
 from aiayn.config import Config, parse_interval
 from aiayn.data.folder import DataFolder
+from aiayn.data.resampling import Resampling, resampling
 from aiayn.data.shards import Corpus
 from aiayn.data.word_links import Guides
 from aiayn.device import choose_precision, float32_products, peak_memory
@@ -54,6 +55,7 @@ class Training:
     run: RunFolder
     log: TrainingLog
     stop: StopRequest
+    resampling: Resampling | None = None
     guides: Guides | None = None
     """Where attention is guided."""
     writer: CheckpointWriter = field(default_factory=CheckpointWriter)
@@ -90,7 +92,7 @@ def train(
     After `seconds` it stops, with everything saved. Validation computes the BLEU, chrF or F1
     of its text, unless another `score` is given.
     """
-    run = RunFolder(run_path)
+    run, guides = RunFolder(run_path), open_guides(data, config)
     with ExitStack() as stack:
         group = stack.enter_context(join_process_group(device))
         stop = stack.enter_context(request_on_signals(seconds))
@@ -102,7 +104,6 @@ def train(
         exact = named == "float32"
         stack.enter_context(float32_products("highest" if exact else "high"))
         dtype = choose_precision(config.train.precision, group.device)
-        guides = open_guides(data, config)
         state = start_or_resume(run, data, config, group, dtype, init_from)
         log = TrainingLog(
             run, config.train.steps, enabled=group.is_first, writer=metrics_writer
@@ -112,7 +113,11 @@ def train(
         if valid is not None and score is None:
             score = validation_score(data, config.decode, config.train.metric)
         corpus = data.corpus("train")
-        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop, guides)
+        t = Training(
+            *(config, state, corpus, valid, score, group, dtype, run, log, stop),
+            resampling=resampling(data.codec, config.batch, corpus, seed=config.train.seed),
+            guides=guides,
+        )
         stack.callback(t.writer.wait)
         averaged = group.from_first_rank(lambda: has_current_average(run_path))
         if has_ended(t) and (averaged or not writes_average(t)):
@@ -141,6 +146,7 @@ def loop(t: Training) -> None:
             seed=settings.seed,
             epoch=progress.epoch,
             number=progress.update,
+            resampling=t.resampling,
             guides=t.guides,
         )
     )
