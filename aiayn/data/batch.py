@@ -5,6 +5,7 @@ B sentences; S, T source and target length; N tokens without padding.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,7 +67,9 @@ class Batch:
         if device.type == "cuda":
             # Only a copy from pinned memory is asynchronous.
             tensors = {name: each.pin_memory() for name, each in tensors.items()}
-        moved = {name: each.to(device, non_blocking=True) for name, each in tensors.items()}
+        moved: dict[str, Any] = {
+            name: each.to(device, non_blocking=True) for name, each in tensors.items()
+        }
         return replace(self, **moved)
 
     def halves(self) -> tuple["Batch", "Batch"]:

@@ -26,8 +26,12 @@ DROPPED_FILE = f"{UNFINISHED_FOLDER}/{{}}.tsv"
 SPOOL = "stdin.partial"
 # What preprocess writes into a data folder. It is deleted in this order, the manifest first: a
 # folder that is only half deleted must not pass for a finished one.
-OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
-OURS += (f"*{ALIGN}",)
+OURS = (
+    MANIFEST_FILE,
+    UNFINISHED_FOLDER,
+    VOCABULARY_FOLDER,
+    *("*.bin", "*.idx", f"*{ALIGN}", "*.src", "*.ref"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

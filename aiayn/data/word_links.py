@@ -92,8 +92,11 @@ def _map(path: Path, pairs: int) -> tuple[NDArray[np.int64], LinkNumbers]:
     if found >= first:
         offsets = np.memmap(path, OFFSET, mode="r", shape=(pairs + 1,))
         if found == first + int(offsets[-1]) * 2 * NUMBER.itemsize:
-            content = np.memmap(path, NUMBER, mode="r", offset=first) if found > first else []
-            return np.asarray(offsets), np.asarray(content, NUMBER).reshape(-1, 2)
+            # An empty rest cannot be mapped.
+            rest = np.empty(0, NUMBER)
+            if found > first:
+                rest = np.asarray(np.memmap(path, NUMBER, mode="r", offset=first))
+            return np.asarray(offsets), rest.reshape(-1, 2)
     raise DataError(f"{path} is missing, or is not what preprocess wrote", fix=REPAIR)
 
 

@@ -99,7 +99,7 @@ def _sample_updates(
     stored = sum(int(corpus.target_lengths[plan.pairs(u)].sum()) for u in chosen)
     micro = [
         len(micro_batches(np.arange(len(s)), s, t, limit=batch.micro_limit))
-        for s, t, _ in sampled
+        for s, t, *_ in sampled
     ]
     return SampledUpdates(float(np.mean(tokens)), float(np.mean(micro)), sum(tokens) / stored)
 
