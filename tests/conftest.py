@@ -13,10 +13,17 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 from browser import Browser, is_installed
+from hypothesis import HealthCheck, settings
 from toy import make_data, run_training, tiny_config
 
 from aiayn.cli import main
 from aiayn.data.folder import DataFolder
+
+# The same few random inputs each time; with HYPOTHESIS_PROFILE=long thousands of new ones.
+ANY_TIME = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+settings.register_profile("short", max_examples=10, derandomize=True, **ANY_TIME)
+settings.register_profile("long", max_examples=400, print_blob=True, **ANY_TIME)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 
 @pytest.fixture(scope="session")
