@@ -20,10 +20,10 @@ from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
 from aiayn.generation.alignment import align, align_words, attention_weights
 from aiayn.kernels.layout import Layout
-from aiayn.run_folder import RunFolder, fingerprint
+from aiayn.run_folder import RunFolder
 from aiayn.training.guided import alignment_cross_entropy, guided_attention
 from aiayn.training.loader import updates_from
-from aiayn.training.start import open_guides
+from aiayn.training.start import open_corpus
 from aiayn.training.state import fresh_state
 from aiayn.training.update import accumulate_gradients
 
@@ -89,7 +89,7 @@ def test_alignments_that_do_not_fit_are_refused(tmp_path, alignments, message):
 def test_other_alignments_are_other_data(aligned, tmp_path):
     write_text(tmp_path, ["ba", "ba be"], ["0-0", "0-0"])
     one = make(tmp_path)
-    before = fingerprint(one)
+    before = one.training_sha256
     (tmp_path / "links").write_text("0-0\n1-1\n")
     with pytest.raises(UsageError, match="is not the text that"):
         make(tmp_path)
@@ -99,7 +99,7 @@ def test_other_alignments_are_other_data(aligned, tmp_path):
         settings=one.manifest.settings,
         alignments=tmp_path / "links",
     )
-    assert fingerprint(again) != before
+    assert again.training_sha256 != before
 
 
 def test_a_subword_looks_at_all_subwords_of_the_words_that_it_is_linked_to():
@@ -136,10 +136,8 @@ def test_packed_rows_become_the_rectangle_that_they_were():
 
 def first_update(data, config):
     """Return the micro-batches of the first update."""
-    corpus, alone = data.corpus("train"), ProcessGroup(0, 1, CPU)
-    place = {"seed": 1, "epoch": 0, "number": 0}
-    guides = open_guides(data, config)
-    updates = updates_from(corpus, config.batch, alone, **place, guides=guides)
+    corpus, alone = open_corpus(data, config), ProcessGroup(0, 1, CPU)
+    updates = updates_from(corpus, config.batch, alone, seed=1, epoch=0, number=0)
     return [batch for _, batch in next(updates).micro]
 
 

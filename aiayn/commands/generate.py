@@ -130,23 +130,24 @@ class GenerateOptions:
                 fix=f"give a number of at least 0 and below {ALPHA_LIMIT}; the paper: 0.6",
             )
         require_engine(self)
-        usual = (GenerateOptions.top_k, GenerateOptions.top_p, GenerateOptions.temperature)
-        if (self.top_k, self.top_p, self.temperature) != usual and not self.sample:
-            raise UsageError(
-                "--top-k, --top-p and --temperature are for sampling", fix="pass --sample, too"
-            )
-        if not (SMALLEST <= self.temperature < math.inf and self.top_p >= SMALLEST):
-            raise UsageError(
-                f"--temperature {self.temperature:g} --top-p {self.top_p:g} leave nothing to"
-                " draw from",
-                fix=f"give {SMALLEST:g} or more; --greedy takes the most probable token",
-            )
+        self._check_sampling()
         self._check_files()
 
     @property
     def writes_file(self) -> Path | None:
         """The file to write; None: standard output."""
         return None if self.output == STDOUT else self.output
+
+    def _check_sampling(self) -> None:
+        for name in ("temperature", "top_p", "top_k"):
+            value, option = getattr(self, name), f"--{name.replace('_', '-')}"
+            if name != "top_k" and not SMALLEST <= value < math.inf:
+                raise UsageError(
+                    f"{option} {value:g} leaves nothing to draw from",
+                    fix=f"give {SMALLEST:g} or more; --greedy takes the most probable token",
+                )
+            if value != getattr(GenerateOptions, name) and not self.sample:
+                raise UsageError(f"{option} is for sampling", fix="pass --sample, too")
 
     def extra_length_of(self, decode: DecodeConfig) -> int:
         """Return how many more tokens than its input an output has at most."""

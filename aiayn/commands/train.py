@@ -17,10 +17,12 @@ from aiayn.errors import UsageError
 from aiayn.presets import preset as find_preset
 
 if TYPE_CHECKING:
+    from aiayn.data.mixture import Named
     from aiayn.training.log import MetricsWriter
 
 EXAMPLES = (
     "aiayn train data -o run --preset tiny",
+    "aiayn train real:0.6 synthetic:0.4 -o run --preset tiny",
     "torchrun --nproc-per-node 8 -m aiayn train data -o run --preset big optim.warmup=8000",
 )
 
@@ -37,13 +39,14 @@ _checkpoints = partial(
 class TrainOptions:
     """The options of `aiayn train`."""
 
-    data: Annotated[Path, typer.Argument(metavar="DATA")]
-    """Data folder that `aiayn preprocess` wrote."""
-    settings: Annotated[list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...")] = (
-        None
-    )
-    """Settings on top of preset and file, such as optim.warmup=8000. `aiayn info --preset
-    base --yaml` explains all."""
+    data: Annotated[str, typer.Argument(metavar="DATA[:SHARE]")]
+    """Data folder that `aiayn preprocess` wrote. Several with one vocabulary are mixed: de:0.6
+    synthetic:0.4 takes 6 target tokens of the first for 4 of the second."""
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[DATA:SHARE]... [SECTION.KEY=VALUE]...")
+    ] = None
+    """Further data folders; and settings on top of preset and file, such as optim.warmup=8000.
+    `aiayn info --preset base --yaml` explains all."""
     output: Annotated[Path, typer.Option("--output", "-o", metavar="RUN")]
     """Run folder; the same command resumes it."""
 
@@ -97,27 +100,28 @@ def train(options: TrainOptions) -> None:
     given = {field.name: getattr(options, field.name, None) for field in fields(TrainConfig)}
     # After the settings, so that `--steps 10` wins over `train.steps=20`.
     overrides = [f"train.{name}={value}" for name, value in given.items() if value is not None]
-    config = resolve(options.preset, options.config, [*(options.settings or []), *overrides])
+    folders, settings = named_folders(options)
+    config = resolve(options.preset, options.config, [*settings, *overrides])
     seconds = parse_time(options.time_limit) if options.time_limit else None
     if options.dry_run:
-        show_estimate(options, config)
+        show_estimate(options, folders, config)
         return
     # The processes that --nproc starts run this same command line, with a rank.
     if options.nproc > 1 and "RANK" not in os.environ:
-        from aiayn.data.folder import DataFolder
+        from aiayn.data.mixture import open_data
         from aiayn.device import require_devices
         from aiayn.training.launch import launch
 
         # What is wrong with either is reported once here, rather than by every process.
-        DataFolder.open(options.data)
+        open_data(folders)
         require_devices(options.device, options.nproc)
         raise typer.Exit(launch(options.nproc, sys.argv[1:]))
-    from aiayn.data.folder import DataFolder
+    from aiayn.data.mixture import open_data
     from aiayn.training import loop
 
     # A run of days must not die because the terminal that showed its progress is gone.
     console.ignore_broken_stderr()
-    data = DataFolder.open(options.data)
+    data = open_data(folders)
     if not data.has("valid"):
         console.warn(f"{data.path} has no validation pairs, so no checkpoint is the best one")
     loop.train(
@@ -150,17 +154,27 @@ def resolve(preset: str, file: Path | None, assignments: list[str]) -> Config:
     return apply_overrides(config, assignments)
 
 
-def show_estimate(options: TrainOptions, config: Config) -> None:
+def named_folders(options: TrainOptions) -> "tuple[list[Named], list[str]]":
+    """Return the data folders of the command line, and the settings among its words."""
+    from aiayn.data.mixture import Named
+
+    words = options.settings or []
+    further = [word for word in words if Named.is_one(word)]
+    folders = [Named.parse(word) for word in (options.data, *further)]
+    return folders, [word for word in words if word not in further]
+
+
+def show_estimate(options: TrainOptions, folders: "list[Named]", config: Config) -> None:
     """Print the estimates of a run, even for a device that is not here."""
     import torch
 
-    from aiayn.data.folder import DataFolder
+    from aiayn.data.mixture import open_data
     from aiayn.device import choose_device, choose_precision
     from aiayn.run_folder import open_model
     from aiayn.training.estimate import estimate
     from aiayn.training.start import check_init_from
 
-    data, device = DataFolder.open(options.data), options.device
+    data, device = open_data(folders), options.device
     if options.init_from is not None:
         check_init_from(open_model(options.init_from), data, config)
     processes = int(os.environ.get("WORLD_SIZE", options.nproc))

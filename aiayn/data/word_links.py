@@ -6,8 +6,9 @@ their links, the numbers of a source and of a target word each (uint32). Both ar
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from aiayn.data.atomic import atomic_write, file_sha256
 from aiayn.data.codec import Codec
 from aiayn.data.pharaoh import parse_links
-from aiayn.data.shards import ALIGN, OFFSET, REPAIR, Ids, Shard
+from aiayn.data.shards import ALIGN, OFFSET, REPAIR, Guide, IdsOfPair, Shard
 from aiayn.data.vocabulary import SPACE, Vocabulary
 from aiayn.errors import DataError
 
@@ -77,6 +78,14 @@ class WordLinks:
         self._shards = [_map(folder / f"{s.name}{ALIGN}", s.pairs) for s in shards]
         self._starts = [0, *np.cumsum([shard.pairs for shard in shards]).tolist()]
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the links of several corpora, one after the other."""
+        whole = cls(Path(), ())
+        whole._shards = [shard for part in parts for shard in part._shards]
+        whole._starts = [0, *accumulate(len(offsets) - 1 for offsets, _ in whole._shards)]
+        return whole
+
     def of_pair(self, index: int) -> LinkNumbers:
         """Return the links of a pair."""
         shard = bisect_right(self._starts, index) - 1
@@ -100,23 +109,19 @@ def _map(path: Path, pairs: int) -> tuple[NDArray[np.int64], LinkNumbers]:
     raise DataError(f"{path} is missing, or is not what preprocess wrote", fix=REPAIR)
 
 
-Guide = NDArray[np.float32]
-"""Where each target token should look, (target, source)."""
-
-
 class Guides:
     """The guides of the pairs of a corpus, in whatever subwords they come."""
 
     def __init__(self, codec: Codec, links: WordLinks) -> None:
         self.codec, self.links = codec, links
 
-    def __call__(self, number: int, pair: tuple[Ids, Ids]) -> Guide:
+    def __call__(self, number: int, pair: IdsOfPair) -> Guide:
         """Return the guide of a pair by its number in the corpus."""
         return guide(self.codec, pair, self.links.of_pair(number))
 
 
-def guide(codec: Codec, pair: tuple[Ids, Ids], links: LinkNumbers) -> Guide:
-    """Return where each target token should look, (target, source): rows sum to 1, or to 0.
+def guide(codec: Codec, pair: IdsOfPair, links: LinkNumbers) -> Guide:
+    """Return where each target token of a pair should look.
 
     A subword of a word that is linked looks at all subwords of the words that it is linked to,
     equally. What is not linked, and the end of the sentence, has no say.

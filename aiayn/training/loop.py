@@ -15,21 +15,21 @@ from aiayn.config import Config, parse_interval
 from aiayn.data.folder import DataFolder
 from aiayn.data.resampling import Resampling, resampling
 from aiayn.data.shards import Corpus
-from aiayn.data.word_links import Guides
 from aiayn.device import choose_precision, float32_products, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
 from aiayn.errors import Diverged, counted
 from aiayn.run_folder import RunFolder, has_current_average, list_steps
 from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
-from aiayn.training.loader import Update, prefetched, updates_from
+from aiayn.training.loader import Update, prefetched
 from aiayn.training.log import MetricsWriter, TrainingLog, TrainingMetrics
 from aiayn.training.loss import validation_loss
+from aiayn.training.mixing import all_updates
 from aiayn.training.start import (
     check_lengths,
     choose_micro_tokens,
     idle_processes,
-    open_guides,
+    open_corpus,
     probe_memory,
     require_same_inputs,
     resolve_settings,
@@ -56,8 +56,6 @@ class Training:
     log: TrainingLog
     stop: StopRequest
     resampling: Resampling | None = None
-    guides: Guides | None = None
-    """Where attention is guided."""
     writer: CheckpointWriter = field(default_factory=CheckpointWriter)
     pending: list[tuple[Update, Tensor]] = field(default_factory=list)
     """Updates whose losses are still on the device."""
@@ -92,7 +90,7 @@ def train(
     After `seconds` it stops, with everything saved. Validation computes the BLEU, chrF or F1
     of its text, unless another `score` is given.
     """
-    run, guides = RunFolder(run_path), open_guides(data, config)
+    run, corpus = RunFolder(run_path), open_corpus(data, config)
     with ExitStack() as stack:
         group = stack.enter_context(join_process_group(device))
         stop = stack.enter_context(request_on_signals(seconds))
@@ -112,12 +110,8 @@ def train(
         valid = data.corpus("valid") if data.has("valid") else None
         if valid is not None and score is None:
             score = validation_score(data, config.decode, config.train.metric)
-        corpus = data.corpus("train")
-        t = Training(
-            *(config, state, corpus, valid, score, group, dtype, run, log, stop),
-            resampling=resampling(data.codec, config.batch, corpus, seed=config.train.seed),
-            guides=guides,
-        )
+        drawn = resampling(data.codec, config.batch, corpus, seed=config.train.seed)
+        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop, drawn)
         stack.callback(t.writer.wait)
         averaged = group.from_first_rank(lambda: has_current_average(run_path))
         if has_ended(t) and (averaged or not writes_average(t)):
@@ -139,15 +133,13 @@ def loop(t: Training) -> None:
     """Take an update, run it, log, validate, save; until all steps are done."""
     progress, settings = t.state.progress, t.config.train
     updates = prefetched(
-        updates_from(
+        all_updates(
             t.train,
             t.config.batch,
             t.group,
+            progress,
             seed=settings.seed,
-            epoch=progress.epoch,
-            number=progress.update,
             resampling=t.resampling,
-            guides=t.guides,
         )
     )
     while not has_ended(t):
@@ -156,6 +148,7 @@ def loop(t: Training) -> None:
         t.pending.append((update, numbers))
         report_memory_limit(t)
         progress.epoch, progress.update = update.next_position
+        progress.places = [list(place) for place in update.places]
         progress.source_tokens += update.source_tokens
         progress.target_tokens += update.target_tokens
         last = progress.step == settings.steps

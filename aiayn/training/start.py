@@ -20,7 +20,7 @@ from aiayn.data.word_links import Guides
 from aiayn.device import choose_precision
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
-from aiayn.run_folder import RunFolder, fingerprint, open_model
+from aiayn.run_folder import RunFolder, open_model
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import accumulate_gradients, agree
 
@@ -58,7 +58,7 @@ def _stored_or_best_precision(stored: Config | None, device: torch.device) -> st
 
 def require_same_inputs(config: Config, data: DataFolder, group: ProcessGroup) -> None:
     """Refuse processes that would train on other data, or by other settings, than the first."""
-    own = (config, fingerprint(data))
+    own = (config, data.training_sha256)
     for rank, (settings, pairs) in enumerate(group.gather([own], group.world_size)):
         others = differences(config, settings)
         if pairs != own[1]:
@@ -99,7 +99,7 @@ def start_or_resume(
     state = fresh_state(config, data.codec, group.device, dtype)
 
     def load() -> bool:
-        checkpoint = run.latest()
+        checkpoint = run.resume()
         if checkpoint is not None:
             state.restore(checkpoint)
         elif init_from is not None:
@@ -164,17 +164,19 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
         )
 
 
-def open_guides(data: DataFolder, config: Config) -> Guides | None:
-    """Return what guides attention, if it is guided; refuse data without word alignments."""
+def open_corpus(data: DataFolder, config: Config) -> Corpus:
+    """Return the training pairs, with what guides attention if it is guided."""
+    corpus = data.corpus("train")
     if not config.optim.guided:
-        return None
+        return corpus
     links = data.word_links()
     if links is None:
         raise UsageError(
             f"optim.guided is {config.optim.guided}, and {data.path} has no word alignments",
             fix="preprocess with --alignments FILE, or leave optim.guided out",
         )
-    return Guides(data.codec, links)
+    corpus.guide = Guides(data.codec, links)
+    return corpus
 
 
 def check_lengths(limit: int | None, corpora: dict[str, Corpus | None]) -> None:
