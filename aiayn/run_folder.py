@@ -21,13 +21,14 @@ from typing import Any
 import torch
 
 from aiayn import __version__, console
-from aiayn.checkpoint import UNREADABLE, ModelFile, load_model, save_model
+from aiayn.checkpoint import ModelFile, load_model, save_model
 from aiayn.config import Config, parse_keep
 from aiayn.config_file import differences, read_yaml, to_yaml
 from aiayn.data.atomic import lock_folder, write_bytes, write_json
 from aiayn.data.folder import DataFolder
 from aiayn.data.mixture import Mixture
 from aiayn.errors import DataError, UsageError
+from aiayn.plain_file import UNREADABLE
 
 CHECKPOINTS = "checkpoints"
 # Which file of a run folder stands for the run: the first that exists and is not outdated.
@@ -193,12 +194,27 @@ class RunFolder:
 
     def latest(self) -> ModelFile | None:
         """Return the checkpoint to resume from: last.pt, or previous.pt if that is damaged."""
+        found = self._find_latest()
+        return found[1] if found else None
+
+    def resume(self) -> ModelFile | None:
+        """Return the same; if it is previous.pt, remove the damaged last.pt.
+
+        The next save would put it in the place of previous.pt, and then, for a moment, nothing
+        would be whole.
+        """
+        found = self._find_latest()
+        if found and found[0].name != "last.pt":
+            (self.path / "last.pt").unlink(missing_ok=True)
+        return found[1] if found else None
+
+    def _find_latest(self) -> tuple[Path, ModelFile] | None:
         found = [
             path for path in (self.path / "last.pt", self.path / "previous.pt") if path.exists()
         ]
         for number, path in enumerate(found, start=1):
             try:
-                return load_resumable(path)
+                return path, load_resumable(path)
             except DataError as problem:
                 if number == len(found):
                     raise DataError(

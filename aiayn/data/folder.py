@@ -17,6 +17,9 @@ from aiayn.errors import DataError, UsageError, counted
 
 VOCABULARY_FOLDER = "vocab"
 UNFINISHED_FOLDER = "unfinished"
+# Checksums of the vocabulary and of the manifest, which has those of the shards: for us and
+# for `sha256sum -c`. The first version wrote none.
+SUMS_FILE = "SHA256SUMS"
 # Share of unknown tokens above which there is a warning.
 MANY_UNKNOWN = 0.01
 
@@ -161,7 +164,24 @@ class DataFolder:
             if file_sha256(path) != digest:
                 raise DataError(f"{path} is not the file that preprocess wrote", fix=REPAIR)
         assert self.codec  # loading it compares its fingerprint
+        sums = self.path / SUMS_FILE
+        if sums.is_file() and sums.read_bytes() != sums_of(self.path):
+            raise DataError(
+                f"{self.path / MANIFEST_FILE}, {VOCABULARY_FOLDER} or {SUMS_FILE} is not as"
+                " preprocess wrote it",
+                fix=REPAIR,
+            )
         return [*self.checksums(), VOCABULARY_FOLDER]
+
+
+def sums_of(folder: Path, manifest: bytes | None = None) -> bytes:
+    """Return the checksums of a folder, which may not have its manifest yet."""
+    if manifest is None:
+        manifest = (folder / MANIFEST_FILE).read_bytes()
+    lines = [f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST_FILE}\n"]
+    for path in sorted((folder / VOCABULARY_FOLDER).iterdir()):
+        lines.append(f"{file_sha256(path)}  {VOCABULARY_FOLDER}/{path.name}\n")
+    return "".join(lines).encode()
 
 
 def _describe(split: Split) -> dict[str, Any]:

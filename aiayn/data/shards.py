@@ -40,6 +40,15 @@ class Shard:
     bin_sha256: str
     idx_sha256: str
 
+    def __post_init__(self) -> None:
+        require_plain_name(self.name)
+
+
+def require_plain_name(name: str) -> None:
+    """Refuse, with a ValueError, a name from a file that is not one of a file in its folder."""
+    if name != Path(name).name or not name.isprintable():
+        raise ValueError(f"{name!r} is not the name of a file in the folder")
+
 
 class ShardWriter:
     """A shard being written; see `write_shard`."""
@@ -108,6 +117,8 @@ class Corpus:
             _map(folder / f"{s.name}.idx", OFFSET, 2 * s.pairs + 1) for s in shards
         ]
         self._starts = [0, *np.cumsum([shard.pairs for shard in shards]).tolist()]
+        for shard, offsets in zip(shards, self._offsets, strict=True):
+            _check_offsets(folder / f"{shard.name}.idx", offsets, shard.tokens)
         self.source_lengths, self.target_lengths = self._lengths()
         """Length of each sentence with its EOS; uint16, unless one is longer than that."""
         self.parts = [Part(0, len(self))]
@@ -147,6 +158,12 @@ class Corpus:
         begin, middle, end = self._offsets[shard][first : first + 3].tolist()
         ids = self._ids[shard]
         return ids[begin:middle], ids[middle:end]
+
+
+def _check_offsets(path: Path, offsets: Ids, tokens: int) -> None:
+    """Refuse offsets that leave the ids, or between which there is not even an EOS."""
+    if (offsets[0], offsets[-1]) != (0, tokens) or (offsets[1:] <= offsets[:-1]).any():
+        raise DataError(f"{path} is damaged: its offsets do not rise", fix=REPAIR)
 
 
 def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> Ids:

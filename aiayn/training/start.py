@@ -97,7 +97,7 @@ def start_or_resume(
     state = fresh_state(config, data.codec, group.device, dtype)
 
     def load() -> bool:
-        checkpoint = run.latest()
+        checkpoint = run.resume()
         if checkpoint is not None:
             state.restore(checkpoint)
         elif init_from is not None:
