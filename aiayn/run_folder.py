@@ -24,7 +24,7 @@ import torch
 from aiayn import __version__, console
 from aiayn.checkpoint import UNREADABLE, ModelFile, load_model, save_model
 from aiayn.config import Config, parse_keep
-from aiayn.config_file import differences, read_yaml, to_yaml
+from aiayn.config_file import differences, from_settings, read_yaml, to_yaml
 from aiayn.data.atomic import lock_folder, write_bytes, write_json
 from aiayn.data.folder import DataFolder
 from aiayn.errors import DataError, UsageError
@@ -93,11 +93,11 @@ class RunFolder:
         return self.path / "train.log"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, patience: float = LOCK_PATIENCE_SECONDS) -> Iterator[None]:
         """Lock the folder against other runs."""
         if self.path.is_file():
             raise UsageError(f"{self.path} is a file", fix="choose another folder with -o")
-        with lock_folder(self.path, patience=LOCK_PATIENCE_SECONDS):
+        with lock_folder(self.path, patience=patience):
             yield
 
     def stored_config(self) -> Config | None:
@@ -109,20 +109,23 @@ class RunFolder:
     def _holds_weights(self) -> bool:
         return any(self.path.glob("*.pt")) or bool(list_steps(self.path))
 
-    def create_or_check(self, config: Config, data: DataFolder) -> None:
-        """Create the folder, or check that it holds the same run."""
-        if (self.path / "config.yaml").exists():
-            if self._holds_weights():
-                self._check_same_run(config, fingerprint(data))
-                return
-            # A start that failed: there is nothing to resume, and nothing to lose.
-            shutil.rmtree(self.path / "vocab", ignore_errors=True)
+    def refuse_other(self, config: Config, data: DataFolder) -> None:
+        """Refuse a folder that holds something else than the same run, or nothing."""
+        if self.stored_config():
+            self._check_same_run(config, fingerprint(data))
+        elif (self.path / "config.yaml").exists():
+            return  # a start that failed: there is nothing to resume, and nothing to lose
         elif self.path.is_dir() and any(self.path.iterdir()):
             raise UsageError(
                 f"{self.path} is not empty and holds no run",
                 fix="choose another folder with -o",
             )
-        self.record(config, data)
+
+    def create(self, config: Config, data: DataFolder) -> None:
+        """Write what a run begins with, unless the folder holds one."""
+        if not self.stored_config():
+            shutil.rmtree(self.path / "vocab", ignore_errors=True)
+            self.record(config, data)
 
     def record(self, config: Config, data: DataFolder) -> None:
         """Write the settings, vocabulary and provenance of this session."""
@@ -330,6 +333,16 @@ def find_model(path: Path) -> Path:
         if foreign
         else "give the folder that `aiayn train -o` wrote, or a model file",
     )
+
+
+def read_settings(path: Path) -> Config:
+    """Return the settings of the model that a path means, without reading its weights."""
+    file = find_model(path)
+    try:
+        found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        return from_settings(found["config"])
+    except (*UNREADABLE, KeyError, TypeError):
+        return load_model(file).config  # which says what is wrong with it
 
 
 def open_model(path: Path) -> ModelFile:

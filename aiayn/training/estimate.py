@@ -6,19 +6,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from aiayn.config import BatchConfig, Config, parse_keep
+from aiayn.config import BatchConfig, Config
 from aiayn.data.folder import DataFolder
 from aiayn.data.plan import EpochPlan, micro_batches, plan_epoch
 from aiayn.data.resampling import Resampling, resampling
 from aiayn.data.shards import Corpus
 from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
+from aiayn.training.disk import FLOAT32, disk_space, gigabytes
 from aiayn.training.loader import read_pairs
 from aiayn.training.start import longest_micro_batch, micro_tokens_of
 from aiayn.training.trace import GPUS, Gpu, TracedMicroBatch, trace_micro_batch
 
-# Bytes of a float32: weights, gradients and the optimizer's state.
-FLOAT32 = 4
 F32 = torch.float32
 SAMPLED_UPDATES = 50
 
@@ -43,10 +42,8 @@ def estimate(
     of_all = epochs * sampled.growth
     tokens_in_all = (int(source.sum() * of_all), int(target.sum() * of_all))
     flops = training_flops(config.model, codec.sizes, tokens_in_all)
-    last, best = parse_keep(config.train.keep)
     model_bytes = FLOAT32 * parameters["total"]
-    # last.pt and previous.pt: weights, two moments, and their moving average if there is one.
-    resumable = 8 if config.train.ema else 6
+    disk = disk_space(config.train, parameters["total"])
     largest = longest_micro_batch(corpus, batch)
     traced = {each: trace_micro_batch(config, codec, largest, each) for each in {dtype, F32}}
     # Where sums are in float64, the mean gradient in float32 is one tensor more.
@@ -69,9 +66,9 @@ def estimate(
         "updates per epoch": len(plan),
         "steps": config.train.steps,
         "epochs": round(epochs, 2),
-        "memory per process": _gigabytes(traced[dtype].peak + of_sums),
-        "disk": _gigabytes((max(last, config.train.average) + best + 1) * model_bytes)
-        + f" of weights and {_gigabytes(resumable * model_bytes)} to resume from",
+        "memory per process": f"about {gigabytes(traced[dtype].peak + of_sums)}",
+        "disk": f"about {gigabytes(disk.weights)} of weights and"
+        f" {gigabytes(disk.resumable)} to resume from",
         "floating-point operations": f"{flops:.2g}",
         f"hours on {processes} GPUs, a rough estimate": ", ".join(
             f"{name} {value:.2g}" for name, value in hours.items()
@@ -110,7 +107,3 @@ def _seconds(
     """Return the time of a micro-batch; a GPU without bfloat16 computes in float32."""
     dtype = dtype if gpu.bfloat16 else F32
     return traced[dtype].seconds(gpu, dtype)
-
-
-def _gigabytes(count: float) -> str:
-    return f"about {count / 1e9:.1f} GB" if count >= 1e8 else f"about {count / 1e6:.0f} MB"
