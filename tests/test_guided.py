@@ -70,6 +70,15 @@ def test_alignments_stay_with_their_pairs_when_others_are_dropped(tmp_path):
     assert "train-00000.align" in data.verify()
 
 
+def test_a_language_tag_is_no_word_of_those_who_align(tmp_path):
+    write_text(tmp_path, ["ba be"], ["0-0 1-1"])
+    text = ParallelText(tmp_path / "a", tmp_path / "b", tag=">>toy<<")
+    settings = Settings(vocab_size=270, subword="char", tag=">>toy<<")
+    links = tmp_path / "links"
+    data = preprocess({"train": [text]}, tmp_path / "t", settings=settings, alignments=links)
+    assert data.word_links().of_pair(0).tolist() == [[1, 0], [2, 1]]
+
+
 @pytest.mark.parametrize(
     ("alignments", "message"),
     [

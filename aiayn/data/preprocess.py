@@ -178,7 +178,7 @@ def _spooled(inputs: Inputs, output: Path) -> Iterator[Inputs]:
     try:
         with open_new(path) as file, open_bytes(STDIN) as stream:
             shutil.copyfileobj(stream, file)
-        kept = TabbedText(path, name="standard input")
+        kept = TabbedText(path, name="standard input", tag=streams[0].tag)
         yield {k: [kept if i in streams else i for i in each] for k, each in inputs.items()}
     finally:
         path.unlink(missing_ok=True)

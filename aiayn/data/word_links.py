@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from aiayn.data.atomic import atomic_write, file_sha256
 from aiayn.data.codec import Codec
+from aiayn.data.language_tags import tag_length
 from aiayn.data.pharaoh import parse_links
 from aiayn.data.shards import ALIGN, OFFSET, REPAIR, Guide, IdsOfPair, Shard
 from aiayn.data.vocabulary import SPACE, Vocabulary
@@ -46,10 +47,15 @@ def count_words(vocabulary: Vocabulary, ids: Sequence[int]) -> int:
 def read_links(
     line: str, name: str, number: int, codec: Codec, pair: tuple[list[int], list[int]]
 ) -> LinkNumbers:
-    """Return the links of a pair of ids; an error names the line of the file `name`."""
+    """Return the links of a pair of ids; an error names the line of the file `name`.
+
+    The language tag before a source is none of its words for who aligned it.
+    """
     links = sorted(parse_links(line, name, number).possible)
     vocabularies = (codec.source, codec.target)
     counts = [count_words(v, ids) for v, ids in zip(vocabularies, pair, strict=True)]
+    tags = int(tag_length(pair[0], codec.source) > 0)
+    counts[0] -= tags
     for link in links:
         for side, word, words in zip(("source", "target"), link, counts, strict=True):
             if word >= words:
@@ -58,7 +64,9 @@ def read_links(
                     f" {word}, and the {side} has {words:,}, counted from 0",
                     fix="align this text; words are what spaces separate after --pretokenize",
                 )
-    return np.array(links, NUMBER).reshape(-1, 2)
+    return np.array([(source + tags, target) for source, target in links], NUMBER).reshape(
+        -1, 2
+    )
 
 
 def write_links(path: Path, links: Sequence[LinkNumbers]) -> str:

@@ -21,6 +21,8 @@ from aiayn.errors import Diverged, counted
 from aiayn.run_folder import RunFolder, has_current_average, list_steps
 from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
+from aiayn.training.cost import parameters_of
+from aiayn.training.disk import require_room
 from aiayn.training.loader import Update, prefetched
 from aiayn.training.log import MetricsWriter, TrainingLog, TrainingMetrics
 from aiayn.training.loss import validation_loss
@@ -28,10 +30,11 @@ from aiayn.training.mixing import all_updates
 from aiayn.training.start import (
     check_lengths,
     choose_micro_tokens,
-    idle_processes,
+    long_pairs,
     open_corpus,
     probe_memory,
     require_same_inputs,
+    require_work,
     resolve_settings,
     start_or_resume,
 )
@@ -97,7 +100,7 @@ def train(
         require_same_inputs(config, data, group)
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
         named, config = config.train.precision, resolve_settings(config, run, group)
-        group.on_first_rank(lambda: run.create_or_check(config, data))
+        group.on_first_rank(lambda: prepare_folder(run, data, config, group.world_size))
         # Differs from the paper: on a GPU products are TF32, unless float32 is named.
         exact = named == "float32"
         stack.enter_context(float32_products("highest" if exact else "high"))
@@ -127,6 +130,15 @@ def train(
         probe_memory(state, t.train, group, dtype)
         loop(t)
         finish(t)
+
+
+def prepare_folder(run: RunFolder, data: DataFolder, config: Config, processes: int) -> None:
+    """Create the run folder, or find the same run in it; refuse what could not go well."""
+    require_work(data.corpus("train"), config.batch, processes)
+    run.refuse_other(config, data)
+    parameters = parameters_of(config.model, *data.codec.sizes)["total"]
+    require_room(run.path, config.train, parameters)
+    run.create(config, data)
 
 
 def loop(t: Training) -> None:
@@ -185,8 +197,8 @@ def announce(t: Training) -> None:
     t.log.say(f"{start}: {len(t.train):,} pairs, {parameters:,} parameters, {where}")
     if decay := t.config.train.ema:
         t.log.say(f"validation and best.pt take a moving average of the weights, decay {decay}")
-    if hint := idle_processes(t.config.batch, group.world_size):
-        t.log.say(hint)
+    if warning := long_pairs(t.train, t.config.batch):
+        t.log.say(warning)
 
 
 def report_memory_limit(t: Training) -> None:

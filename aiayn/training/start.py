@@ -19,7 +19,7 @@ from aiayn.data.shards import Corpus
 from aiayn.data.word_links import Guides
 from aiayn.device import choose_precision
 from aiayn.distributed import ProcessGroup
-from aiayn.errors import DataError, UsageError
+from aiayn.errors import DataError, UsageError, counted
 from aiayn.run_folder import RunFolder, open_model
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import accumulate_gradients, agree
@@ -33,10 +33,11 @@ def resolve_settings(config: Config, run: RunFolder, group: ProcessGroup) -> Con
 
     So a run that resumes on other hardware, or with a later version, stays the same run.
     """
-    return group.from_first_rank(lambda: _resolved(config, run, group.device))
+    return group.from_first_rank(lambda: resolve_auto(config, run, group.device))
 
 
-def _resolved(config: Config, run: RunFolder, device: torch.device) -> Config:
+def resolve_auto(config: Config, run: RunFolder, device: torch.device) -> Config:
+    """Replace `auto` by what the run folder holds, or else by what suits the device."""
     stored = run.stored_config()
     found = []
     if config.batch.micro_tokens == "auto" and (stored or device.type != "cuda"):
@@ -149,7 +150,7 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
     if init_from.codec.fingerprint != data.codec.fingerprint:
         raise UsageError(
             "the model to start from and the data have different vocabularies",
-            fix="preprocess with --vocab-from that model",
+            fix="preprocess the text anew with --vocab-from and that model",
         )
     # Not all settings show in the shapes of the weights.
     others = [
@@ -160,7 +161,7 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
     if others:
         raise UsageError(
             f"the model to start from has other settings: {'; '.join(others)}",
-            fix="give the settings that it has, as `aiayn info` shows them",
+            fix="leave --preset and these settings out, and its own are taken",
         )
 
 
@@ -241,15 +242,42 @@ def probe_memory(
     del moments
 
 
-def idle_processes(batch: BatchConfig, processes: int) -> str:
-    """Return a hint if some processes get no micro-batch of an update; else nothing."""
-    pieces = math.ceil(PADDING * batch.tokens / batch.micro_limit)
-    if pieces >= processes:
+def require_work(corpus: Corpus, batch: BatchConfig, processes: int) -> None:
+    """Refuse more processes than an update has micro-batches.
+
+    They are not cut further to occupy all: what dropout draws is seeded by micro-batch, and
+    even without dropout other pieces round otherwise, so that the number of processes would
+    change the weights. Whoever wants other pieces asks for them by a setting, which the run
+    keeps.
+    """
+    if batch.micro_tokens == "auto":
+        return  # chosen for as many processes as there are
+    # A corpus may have fewer tokens than an update would take.
+    sides = corpus.source_lengths, corpus.target_lengths
+    whole = min(batch.tokens, *(int(lengths.sum()) for lengths in sides))
+    batch = replace(batch, tokens=whole)
+    pieces = math.ceil(PADDING * whole / batch.micro_limit)
+    if pieces < processes:
+        raise UsageError(
+            f"{processes - pieces} of {processes} processes would be idle: an update of"
+            f" {whole:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''} of at most"
+            f" {batch.micro_limit:,}",
+            fix=f"start {pieces}, or pass batch.micro_tokens="
+            f"{micro_tokens_of(batch, processes, pieces=1)}, which gives each process a share"
+            " (dropout then draws otherwise)",
+        )
+
+
+def long_pairs(corpus: Corpus, batch: BatchConfig) -> str:
+    """Return a warning about pairs that alone exceed an update; nothing if there are none."""
+    longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    count = int((longer > batch.tokens).sum())
+    if not count:
         return ""
     return (
-        f"{processes - pieces} of {processes} processes are idle: an update of"
-        f" {batch.tokens:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''};"
-        f" batch.micro_tokens={micro_tokens_of(batch, processes, pieces=1)} shares it"
+        f"batch.tokens={batch.tokens} is less than {counted(count, 'pairs')} of {len(longer):,}"
+        f" have, the longest {int(longer.max()):,}: each is an update of its own, which exceeds"
+        " that"
     )
 
 
