@@ -34,13 +34,16 @@ class TrainingMetrics:
     """Time in training since the run began."""
     memory: int
     """Peak bytes in use, in one process."""
+    guided_loss: float | None = None
+    """Of guided attention, nats per target token; `optim.guided` times it is minimized, too."""
 
     def line(self, steps: int) -> str:
         """Return the numbers for a person."""
         perplexity = math.exp(min(self.plain_loss, 700))
+        guided = "" if self.guided_loss is None else f"  guided {self.guided_loss:.3f}"
         return (
             f"update {self.step:,} of {steps:,}  loss {self.loss:.3f}"
-            f"  perplexity {perplexity:,.2f}  lr {self.learning_rate:.2e}"
+            f"  perplexity {perplexity:,.2f}{guided}  lr {self.learning_rate:.2e}"
             f"  {self.tokens_per_second:,.0f} tokens/s"
             f"  gradient {self.gradient_norm:.2f}  {self.memory / 1e9:.1f} GB"
         )
@@ -82,7 +85,7 @@ class TrainingLog:
         """Record training metrics; show them on the bar, or now and then on a plain line."""
         if not self.enabled:
             return
-        numbers = asdict(metrics)
+        numbers = {name: n for name, n in asdict(metrics).items() if n is not None}
         self._record(numbers)
         if self.writer:
             self.writer(metrics.step, {f"train/{name}": n for name, n in numbers.items()})
