@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from aiayn import __version__, console
 from aiayn.errors import AiaynError, Stopped, UsageError, did_you_mean
+from aiayn.signals import remember_start
 
 # The commands in the order of the pipeline, with the first line of their help.
 SUMMARIES = {
@@ -172,6 +173,7 @@ def _join_srun() -> None:
 
 def _prepare() -> None:
     """Set up the environment and the streams before anything is loaded or written."""
+    remember_start()
     _join_srun()
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)

@@ -15,6 +15,7 @@ from aiayn.config import Config, Precision, TrainConfig, parse_interval
 from aiayn.config_file import apply_overrides, differences, read_yaml
 from aiayn.errors import UsageError
 from aiayn.presets import preset as find_preset
+from aiayn.signals import deadline_after
 
 if TYPE_CHECKING:
     from aiayn.training.log import MetricsWriter
@@ -70,7 +71,7 @@ class TrainOptions:
     nproc: Annotated[int, _running(min=1)] = 1
     """Processes on this machine, started as torchrun does."""
     time_limit: Annotated[str | None, _running(metavar="11h30m")] = None
-    """Stop after this time with everything saved (exit code 75)."""
+    """Stop after this time, start-up included, with everything saved (exit code 75)."""
     dry_run: Annotated[bool, _running("--dry-run")] = False
     """Only estimate parameters, batches, memory, disk, operations."""
 
@@ -100,7 +101,9 @@ def train(options: TrainOptions) -> None:
     overrides = [f"train.{name}={value}" for name, value in given.items() if value is not None]
     base, origin = starting_point(options)
     config = resolve(base, options.config, [*(options.settings or []), *overrides])
-    seconds = parse_time(options.time_limit) if options.time_limit else None
+    deadline = None
+    if options.time_limit:
+        deadline = deadline_after(parse_time(options.time_limit))
     if options.dry_run:
         if origin:
             console.say(origin)
@@ -133,7 +136,7 @@ def train(options: TrainOptions) -> None:
         options.output,
         config,
         device=options.device,
-        seconds=seconds,
+        deadline=deadline,
         init_from=options.init_from,
         metrics_writer=tensorboard(options.output) if config.train.tensorboard else None,
     )
