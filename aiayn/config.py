@@ -98,10 +98,18 @@ class BatchConfig:
     run keeps what it found."""
     jitter: float = 0.1
     """Pairs are grouped by length times 1 +- jitter, so that groups differ between epochs."""
+    sampling: float = 0.0
+    """Subwords are drawn anew in each epoch; 0: off. Of byte pairs, the probability that a
+    merge is left out (BPE-dropout; 0.1 is usual); of unigrams, the power alpha of probabilities
+    that segmentations are drawn by (0.1 to 0.5: the smaller, the more varied). An update then
+    has more tokens than `tokens`, which counts them as stored. Beyond the paper."""
+    noise: float = 0.0
+    """Probability that a pair is in upper case, in title case, or has typing errors in its
+    source: for input that people type. Beyond the paper."""
 
     def __post_init__(self) -> None:
         _check(self, ("tokens", *([] if self.micro_tokens == "auto" else ["micro_tokens"])), 1)
-        _check(self, ("jitter",), 0, below=1)
+        _check(self, ("jitter", "sampling", "noise"), 0, below=1)
 
     @property
     def micro_limit(self) -> int:

@@ -50,12 +50,15 @@ MAY_IMPORT = {
     "generation": RUNNING,
     # The attention page takes what generation computes, and tokens are the vocabulary's.
     "figures": BASIC | {"data.vocabulary", "generation"},
-    "scoring": {"errors", "data.trees"},
+    "scoring": {"errors", "data.pharaoh", "data.trees"},
     "sample": {"console", "data", "errors"},
     # A graph of ONNX is traced with the layout of padded sentences.
     "export": BASIC | {"checkpoint", "console", "data", "kernels.layout", "model"},
+    # The commands as a library, and what serves it over HTTP.
+    "library": RUNNING | {"figures", "generation"},
+    "serving": RUNNING | {"generation", "library"},
     "__main__": {"cli"},
-    "__init__": set(),
+    "__init__": {"config", "errors", "generation", "library", "model", "presets"},
 }
 MAY_IMPORT_ANYTHING = {"cli", "commands"}
 

@@ -209,7 +209,7 @@ def test_text_stands_out_from_the_paper_in_either_scheme(page, scheme):
     page.point("#queries button")
     paper = luminance(page, "body", "backgroundColor")
     assert (paper > 0.5) == (scheme == "light")
-    for selector in ("h1", ".hint", "h2", "#queries li:nth-child(2) button"):
+    for selector in ("h1", "#hint", "h2", "#queries li:nth-child(2) button"):
         ink = luminance(page, selector, "color")
         assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5
 
@@ -222,9 +222,14 @@ def luminance(page, selector, style):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_a_narrow_window_does_not_scroll_sideways(page):
+def test_a_narrow_window_does_not_scroll_sideways_nor_jump(page):
     size = {"width": 320, "height": 600, "deviceScaleFactor": 1, "mobile": False}
     page.emulate("Emulation.setDeviceMetricsOverride", **size)
     assert page.run("document.documentElement.scrollWidth") <= 320
     assert page.run("document.getElementById('lines').clientWidth") >= 60
+    place = "document.querySelector('#keys button').getBoundingClientRect().y"
+    before = page.run(place)
+    page.point("#keys button")
+    assert "is looked at" in shown(page, "#status")
+    assert page.run(place) == before
     page.emulate("Emulation.clearDeviceMetricsOverride")

@@ -174,17 +174,17 @@ class GenerateOptions:
         from aiayn.generation.search import BeamSearch
 
         rules = Rules(min_length=self.min_length, no_repeat=self.no_repeat_ngram)
-        alpha = decode.alpha if self.alpha is None else self.alpha
-        count = self.nbest or 1
         if not self.sample:
-            beam = 1 if self.greedy else self.beam or max(decode.beam, count)
-            return BeamSearch(beam=beam, alpha=alpha, nbest=count, rules=rules)
+            beam = 1 if self.greedy else self.beam
+            return BeamSearch.of(
+                decode, beam=beam, alpha=self.alpha, nbest=self.nbest, rules=rules
+            )
         return Sampling(
-            samples=count,
+            samples=self.nbest or 1,
             top_k=self.top_k,
             top_p=self.top_p,
             temperature=self.temperature,
-            alpha=alpha,
+            alpha=decode.alpha if self.alpha is None else self.alpha,
             seed=self.seed,
             rules=rules,
         )

@@ -12,7 +12,11 @@ from functools import cached_property
 from io import BytesIO
 from typing import Any, Self
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import (
+    SentencePieceProcessor,
+    SentencePieceTrainer,
+    set_random_generator_seed,
+)
 
 from aiayn.data.settings import Subword
 from aiayn.errors import DataError, UsageError
@@ -80,6 +84,25 @@ class Vocabulary:
             return [[*(self._word_ids.get(word, UNK) for word in w), EOS] for w in words]
         texts = _escape_all(texts)
         ids: list[list[int]] = self._processor.encode(texts, add_eos=True, num_threads=1)
+        return ids
+
+    def sample(self, texts: Sequence[str], strength: float, *, seed: int) -> list[list[int]]:
+        """Return the ids of texts, each ending in EOS, with subwords that the seed draws.
+
+        Of byte pairs, `strength` is the probability that a merge is left out; of unigrams, the
+        power of the probabilities that segmentations are drawn by.
+        """
+        set_random_generator_seed(seed)
+        # A list: SentencePiece works on one in a thread of its own, and only a thread that has
+        # drawn nothing yet begins at the seed.
+        ids: list[list[int]] = self._processor.encode(
+            _escape_all(texts),
+            add_eos=True,
+            enable_sampling=True,
+            alpha=strength,
+            nbest_size=-1,
+            num_threads=1,
+        )
         return ids
 
     @cached_property

@@ -17,7 +17,14 @@ from aiayn.data.workers import Workers
 from aiayn.device import if_it_fits
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, MemoryTooSmall, UsageError
-from aiayn.generation.alignment import AlignedPair, Alignment, Pair, align, join_alignments
+from aiayn.generation.alignment import (
+    AlignedPair,
+    Alignment,
+    Pair,
+    align,
+    join_alignments,
+    spell_words,
+)
 from aiayn.generation.decoder import CachedDecoder, Ensemble
 from aiayn.generation.engine import Engine, Found, NumberedSegment
 from aiayn.generation.search import (
@@ -231,6 +238,17 @@ class Translator:
             one._replace(outputs=[aligned(output) for output in one.outputs])
             for one in translations
         ]
+
+    def words_of(self, output: Output) -> tuple[list[str], list[str]]:
+        """Return the words of the source and of the target that an alignment counts."""
+        source: list[str] = []
+        target: list[str] = []
+        for number, (source_ids, target_ids) in enumerate(output.pairs):
+            # The language to translate to stands before each segment, and counts once.
+            repeated = number > 0 and has_language_tag(source_ids, self.codec.source)
+            source += spell_words(self.codec.source, source_ids[int(repeated) : -1])
+            target += spell_words(self.codec.target, target_ids[:-1])
+        return source, target
 
     def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:
         """Return the alignment of each pair of source and target."""

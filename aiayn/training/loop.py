@@ -13,6 +13,7 @@ from torch import Tensor
 from aiayn.checkpoint import save_model
 from aiayn.config import Config, parse_interval
 from aiayn.data.folder import DataFolder
+from aiayn.data.resampling import Resampling, resampling
 from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision, float32_products, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
@@ -55,6 +56,7 @@ class Training:
     run: RunFolder
     log: TrainingLog
     stop: StopRequest
+    resampling: Resampling | None = None
     writer: CheckpointWriter = field(default_factory=CheckpointWriter)
     pending: list[tuple[Update, Tensor]] = field(default_factory=list)
     """Updates whose losses are still on the device."""
@@ -110,7 +112,8 @@ def train(
         if valid is not None and score is None:
             score = validation_score(data, config.decode, config.train.metric)
         corpus = data.corpus("train")
-        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
+        drawn = resampling(data.codec, config.batch, corpus, seed=config.train.seed)
+        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop, drawn)
         stack.callback(t.writer.wait)
         averaged = group.from_first_rank(lambda: has_current_average(run_path))
         if has_ended(t) and (averaged or not writes_average(t)):
@@ -148,6 +151,7 @@ def loop(t: Training) -> None:
             seed=settings.seed,
             epoch=progress.epoch,
             number=progress.update,
+            resampling=t.resampling,
         )
     )
     while not has_ended(t):
