@@ -77,7 +77,7 @@ def signals_ignored() -> AbstractContextManager[None]:
 
 
 def remember_start() -> None:
-    """Note the time, unless this is one of the processes of a launcher that has noted its own."""
+    """Note the time, unless a launcher that this process belongs to has noted its own."""
     if STARTED not in os.environ or "RANK" not in os.environ:
         os.environ[STARTED] = str(time.monotonic())
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -9,9 +10,12 @@ from aiayn.errors import Interrupted, Stopped
 from aiayn.signals import (
     CONTINUE,
     INTERRUPTED,
+    STARTED,
     TERMINATED,
     TIME_LIMIT,
+    deadline_after,
     raise_on_signals,
+    remember_start,
     request_on_signals,
     signals_ignored,
     stopped,

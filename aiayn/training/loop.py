@@ -88,8 +88,8 @@ def train(
 ) -> None:
     """Train a model, from the start or from the last checkpoint of the run folder.
 
-    At a `deadline` of time.monotonic it stops, with everything saved. Validation computes the BLEU, chrF or F1
-    of its text, unless another `score` is given.
+    At a `deadline` of time.monotonic it stops, with everything saved. Validation computes the
+    BLEU, chrF or F1 of its text, unless another `score` is given.
     """
     run = RunFolder(run_path)
     with ExitStack() as stack:
