@@ -26,6 +26,8 @@ FormatName = Literal["text", "tsv", "jsonl", "moses"]
 ALPHA_LIMIT = 10
 # Seeds are 64 bits with a sign in torch.
 SEED_LIMIT = 2**63
+# Of updates, of seconds, of files: Python refuses to read numbers of thousands of digits.
+NUMBER = r"\d{1,12}"
 # Padded source tokens that are decoded at once: about what a core's cache serves.
 DECODING_BATCH_TOKENS = 2048
 
@@ -226,9 +228,9 @@ def decoder_layers(encoder: int, decoder: int) -> int:
 
 def parse_interval(text: str) -> tuple[int, float]:
     """Read `1000` as (1000 updates, 0 s) and `1h30m` as (0 updates, 5400 s)."""
-    if text.isdigit() and int(text) > 0:
+    if re.fullmatch(NUMBER, text) and int(text) > 0:
         return int(text), 0.0
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    match = re.fullmatch(f"(?:({NUMBER})h)?(?:({NUMBER})m)?(?:({NUMBER})s)?", text)
     seconds = 0
     if match and text:
         hours, minutes, rest = (int(group or 0) for group in match.groups())
@@ -242,7 +244,7 @@ def parse_interval(text: str) -> tuple[int, float]:
 
 def parse_keep(text: str) -> tuple[int, int]:
     """Read `last=20,best=1` as (20, 1)."""
-    match = re.fullmatch(r"last=(\d+)(?:,best=(\d+))?", text)
+    match = re.fullmatch(f"last=({NUMBER})(?:,best=({NUMBER}))?", text)
     if match is None or int(match[1]) < 1:
         raise UsageError(f"{text!r} does not say what to keep", fix="write last=20,best=1")
     return int(match[1]), int(match[2] or 0)

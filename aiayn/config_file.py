@@ -86,7 +86,8 @@ def read_yaml(path: Path, base: Config) -> Config:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except FileNotFoundError:
         raise UsageError(f"{path} does not exist", fix="check the path of --config") from None
-    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as problem:
+    # A RecursionError: thousands of brackets, one in the other.
+    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, RecursionError) as problem:
         reason = " ".join(str(problem).split())
         raise UsageError(f"{path} is not YAML: {reason}", fix="fix the file") from None
     config = base
@@ -212,6 +213,8 @@ def _entries(node: yaml.Node | None, path: Path) -> list[tuple[yaml.ScalarNode, 
         raise _wrong_shape(path, node, expected="`key: value` lines")
     lines: dict[str, int] = {}
     for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _wrong_shape(path, key, expected="a name before the colon")
         name = str(key.value)
         if name in lines:
             raise UsageError(

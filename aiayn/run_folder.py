@@ -4,7 +4,6 @@ config.yaml provenance.json vocab/ metrics.jsonl train.log
 checkpoints/step-00001000.pt ... last.pt previous.pt best.pt average.pt
 """
 
-import hashlib
 import json
 import math
 import platform
@@ -15,19 +14,21 @@ import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from aiayn import __version__, console
-from aiayn.checkpoint import UNREADABLE, ModelFile, load_model, save_model
+from aiayn.checkpoint import ModelFile, load_model, save_model
 from aiayn.config import Config, parse_keep
-from aiayn.config_file import differences, from_settings, read_yaml, to_yaml
+from aiayn.config_file import differences, read_yaml, to_yaml
 from aiayn.data.atomic import lock_folder, write_bytes, write_json
 from aiayn.data.folder import DataFolder
+from aiayn.data.mixture import Mixture
 from aiayn.errors import DataError, UsageError
+from aiayn.plain_file import UNREADABLE
 
 CHECKPOINTS = "checkpoints"
 # Which file of a run folder stands for the run: the first that exists and is not outdated.
@@ -59,6 +60,8 @@ class Progress:
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
+    places: list[list[int]] = field(default_factory=list)
+    """Of each corpus, where there are several: epoch, next group, target tokens so far."""
 
     @classmethod
     def of(cls, checkpoint: ModelFile) -> "Progress":
@@ -112,7 +115,7 @@ class RunFolder:
     def refuse_other(self, config: Config, data: DataFolder) -> None:
         """Refuse a folder that holds something else than the same run, or nothing."""
         if self.stored_config():
-            self._check_same_run(config, fingerprint(data))
+            self._check_same_run(config, data.training_sha256)
         elif (self.path / "config.yaml").exists():
             return  # a start that failed: there is nothing to resume, and nothing to lose
         elif self.path.is_dir() and any(self.path.iterdir()):
@@ -131,7 +134,7 @@ class RunFolder:
         """Write the settings, vocabulary and provenance of this session."""
         (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         data.codec.save(self.path / "vocab")
-        self._write_provenance(data.path, fingerprint(data))
+        self._write_provenance(data)
         self.save_config(config)
 
     def save_config(self, config: Config) -> None:
@@ -165,7 +168,7 @@ class RunFolder:
         except (OSError, ValueError):
             return {}
 
-    def _write_provenance(self, data: Path, data_sha256: str) -> None:
+    def _write_provenance(self, data: DataFolder) -> None:
         now = {
             "command": sys.argv,
             "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -178,17 +181,43 @@ class RunFolder:
         # Earlier files call them sittings.
         sessions = found.get("sessions", found.get("sittings", []))
         assert isinstance(sessions, list)
-        origin = {"data": str(data.resolve()), "data_sha256": data_sha256}
+        origin: dict[str, Any] = {
+            "data": str(data.path.resolve()),
+            "data_sha256": data.training_sha256,
+        }
+        if isinstance(data, Mixture):
+            origin["shares"] = data.describe_shares()
         write_json(self.path / "provenance.json", {**origin, "sessions": [*sessions, now]})
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each data folder by its path, where there are several."""
+        found = self._provenance().get("shares", {})
+        assert isinstance(found, dict)
+        return found
 
     def latest(self) -> ModelFile | None:
         """Return the checkpoint to resume from: last.pt, or previous.pt if that is damaged."""
+        found = self._find_latest()
+        return found[1] if found else None
+
+    def resume(self) -> ModelFile | None:
+        """Return the same; if it is previous.pt, remove the damaged last.pt.
+
+        The next save would put it in the place of previous.pt, and then, for a moment, nothing
+        would be whole.
+        """
+        found = self._find_latest()
+        if found and found[0].name != "last.pt":
+            (self.path / "last.pt").unlink(missing_ok=True)
+        return found[1] if found else None
+
+    def _find_latest(self) -> tuple[Path, ModelFile] | None:
         found = [
             path for path in (self.path / "last.pt", self.path / "previous.pt") if path.exists()
         ]
         for number, path in enumerate(found, start=1):
             try:
-                return load_resumable(path)
+                return path, load_resumable(path)
             except DataError as problem:
                 if number == len(found):
                     raise DataError(
@@ -296,12 +325,6 @@ def load_resumable(path: Path) -> ModelFile:
         ) from None
 
 
-def fingerprint(data: DataFolder) -> str:
-    """Return a sha256 of the training pairs and the vocabulary."""
-    shards = [shard.bin_sha256 for shard in data.manifest.splits["train"].shards]
-    return hashlib.sha256(" ".join([*shards, data.codec.fingerprint]).encode()).hexdigest()
-
-
 def _parse(line: bytes) -> dict[str, Any] | None:
     """Return a row of metrics.jsonl; None if the line is damaged."""
     try:
@@ -333,16 +356,6 @@ def find_model(path: Path) -> Path:
         if foreign
         else "give the folder that `aiayn train -o` wrote, or a model file",
     )
-
-
-def read_settings(path: Path) -> Config:
-    """Return the settings of the model that a path means, without reading its weights."""
-    file = find_model(path)
-    try:
-        found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-        return from_settings(found["config"])
-    except (*UNREADABLE, KeyError, TypeError):
-        return load_model(file).config  # which says what is wrong with it
 
 
 def open_model(path: Path) -> ModelFile:

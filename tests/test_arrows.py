@@ -42,8 +42,10 @@ MAY_IMPORT = {
     # A batch knows the layout that the kernels read.
     "data": BASIC | {"console", "kernels.layout", "signals"},
     # A model file carries its vocabulary, and is written atomically.
-    "checkpoint": BASIC | {"data.atomic", "data.codec", "data.text", "device", "model"},
-    "run_folder": BASIC | {"checkpoint", "console", "data"},
+    "checkpoint": BASIC
+    | {"data.atomic", "data.codec", "data.text", "device", "model", "plain_file"},
+    "plain_file": set(),
+    "run_folder": BASIC | {"checkpoint", "console", "data", "plain_file"},
     # Held-out text is translated and scored as `generate` and `score` do it.
     "validation": RUNNING | {"generation", "scoring"},
     "training": RUNNING | {"validation"},

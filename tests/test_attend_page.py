@@ -15,8 +15,6 @@ from browser import (
     SPACE_BAR,
     TAB,
     UP,
-    Browser,
-    is_installed,
 )
 
 from aiayn.figures.attention_page import draw_page
@@ -69,15 +67,6 @@ def test_no_token_can_end_the_script_or_become_markup(file):
     assert NASTY not in text
     assert text.count("</script>") == 2
     assert "<b>" not in text
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not is_installed():
-        pytest.skip("chromium and chromedriver are not installed")
-    window = Browser(tmp_path_factory.mktemp("profile"))
-    yield window
-    window.close()
 
 
 @pytest.fixture

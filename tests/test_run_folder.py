@@ -72,6 +72,7 @@ def test_a_last_checkpoint_of_weights_only_is_replaced_by_the_one_before(
     assert code == 0, err
     assert "last.pt holds weights, and not all that resuming a run needs" in err
     assert "falling back" in err
+    assert (copied / "last.pt").exists()
 
 
 def test_a_run_with_checkpoints_of_weights_only_is_refused(copied, data, aiayn):

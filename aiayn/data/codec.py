@@ -14,6 +14,7 @@ from typing import Any
 
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.bpe_codes import CodesVocabulary
+from aiayn.data.plain_values import from_dict
 from aiayn.data.settings import CodecSettings, Subword
 from aiayn.data.shards import REPAIR
 from aiayn.data.vocabulary import BYTES, TableVocabulary, Vocabulary
@@ -100,7 +101,7 @@ class Codec:
     def from_state(cls, state: dict[str, Any]) -> "Codec":
         """Return the codec that `to_state` described."""
         names = {field.name for field in fields(CodecSettings)}
-        settings = CodecSettings(**{k: v for k, v in state.items() if k in names})
+        settings = from_dict(CodecSettings, {k: v for k, v in state.items() if k in names})
         if "shared" in state or "shared.codes" in state:
             shared = _vocabulary(state, "shared", settings.subword)
             return cls(shared, shared, settings)
@@ -134,7 +135,7 @@ def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:
     table = state.get(f"{name}.table")
     if table is None:
         return Vocabulary(state[name], kind)
-    pieces = tuple(json.loads(table))
+    pieces = from_dict(tuple[str, ...], json.loads(table))
     if codes := state.get(f"{name}.codes"):
         return CodesVocabulary(codes, kind, pieces)
     return TableVocabulary(state[name], kind, pieces)

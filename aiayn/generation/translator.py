@@ -26,7 +26,7 @@ from aiayn.generation.alignment import (
     spell_words,
 )
 from aiayn.generation.decoder import CachedDecoder, Ensemble
-from aiayn.generation.engine import Engine, Found, NumberedSegment
+from aiayn.generation.engine import ROWS, Engine, Found, NumberedSegment
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
@@ -305,15 +305,18 @@ class Translator:
 
     def _search(self, work: list[NumberedSegment], found: list[Found], most: int) -> bool:
         """Add what each sentence gives to `found`, in the order in which they end."""
-        for each in self.engine(most).run(deque(work)):
-            found.append(each)  # at once: if memory runs out later, what is found stays
+        for ended in self.steps(deque(work), most):
+            found += ended  # at once: if memory runs out later, what is found stays
         return True
 
-    def engine(self, most: int) -> Engine:
-        """Return an engine that searches so many sentences at once, at most."""
+    def steps(self, work: deque[NumberedSegment], most: int = ROWS) -> Iterator[list[Found]]:
+        """Search so many sentences at once, at most; yield after each step what has ended.
+
+        More may be added to the work between two steps.
+        """
         steps: list[Step] = [CachedDecoder(model, self.search.width) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        return Engine(self.search, step, self.batch_tokens, most)
+        return Engine(self.search, step, self.batch_tokens, most).steps(work)
 
 
 def translate_lines(

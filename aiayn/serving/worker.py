@@ -18,7 +18,7 @@ from aiayn import console
 from aiayn.device import is_out_of_memory
 from aiayn.errors import UsageError
 from aiayn.generation.alignment import Alignment
-from aiayn.generation.engine import ROWS, NumberedSegment
+from aiayn.generation.engine import NumberedSegment
 from aiayn.generation.search import BeamSearch, Hypothesis
 from aiayn.generation.segmentation import Segment
 from aiayn.generation.streaming import Line
@@ -100,7 +100,7 @@ class SharedSearch:
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
         self.work: deque[NumberedSegment] = deque()
-        self.steps = translator.engine(ROWS).steps(self.work)
+        self.steps = translator.steps(self.work)
         self.owners: dict[int, tuple[OpenLine, int]] = {}
         """The line that a segment is of, and its number there, by the number in the search."""
         self.numbers = count()

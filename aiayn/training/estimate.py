@@ -1,25 +1,22 @@
 """Estimates for a run before it starts: `aiayn train --dry-run`."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 
-from aiayn.config import BatchConfig, Config
+from aiayn.config import Config
 from aiayn.data.folder import DataFolder
-from aiayn.data.plan import EpochPlan, micro_batches, plan_epoch
-from aiayn.data.resampling import Resampling, resampling
-from aiayn.data.shards import Corpus
+from aiayn.data.mixture import Mixture
+from aiayn.data.resampling import resampling
 from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
 from aiayn.training.disk import FLOAT32, disk_space, gigabytes
-from aiayn.training.loader import read_pairs
+from aiayn.training.sampled_updates import sample_updates
 from aiayn.training.start import longest_micro_batch, micro_tokens_of
 from aiayn.training.trace import GPUS, Gpu, TracedMicroBatch, trace_micro_batch
 
 F32 = torch.float32
-SAMPLED_UPDATES = 50
 
 
 def estimate(
@@ -27,20 +24,18 @@ def estimate(
 ) -> dict[str, Any]:
     """Return a run's parameters, batches, steps, memory, hours, disk space and operations."""
     corpus, codec = data.corpus("train"), data.codec
-    source, target = corpus.source_lengths, corpus.target_lengths
     batch = config.batch
     if batch.micro_tokens == "auto":
         batch = replace(batch, micro_tokens=micro_tokens_of(batch, processes, pieces=1))
     seed = config.train.seed
-    plan = plan_epoch(source, target, batch, seed=seed, epoch=0)
-    sampled = _sample_updates(corpus, plan, resampling(codec, batch, corpus, seed=seed), batch)
+    drawn = resampling(codec, batch, corpus, seed=seed)
+    sampled = sample_updates(corpus, batch, seed=seed, resampling=drawn)
     per_update = sampled.micro_batches
     busy = min(processes, round(per_update))
     per_process = round(per_update / busy)
     parameters = parameters_of(config.model, *codec.sizes)
-    epochs = config.train.steps / len(plan)
-    of_all = epochs * sampled.growth
-    tokens_in_all = (int(source.sum() * of_all), int(target.sum() * of_all))
+    steps = config.train.steps
+    tokens_in_all = int(steps * sampled.source_tokens), int(steps * sampled.target_tokens)
     flops = training_flops(config.model, codec.sizes, tokens_in_all)
     model_bytes = FLOAT32 * parameters["total"]
     disk = disk_space(config.train, parameters["total"])
@@ -49,7 +44,7 @@ def estimate(
     # Where sums are in float64, the mean gradient in float32 is one tensor more.
     sums = sum_type(device).itemsize
     of_sums = parameters["total"] * sums if sums != FLOAT32 else 0
-    share = sampled.tokens / busy / largest.tokens
+    share = sampled.target_tokens / busy / largest.tokens
     hours = {
         name: config.train.steps
         * (share * _seconds(traced, dtype, gpu) + 7 * model_bytes / gpu.bytes_per_second)
@@ -61,11 +56,11 @@ def estimate(
         "update": f"{batch.tokens:,} tokens = {busy} processes"
         f" x {per_process} micro-batches x {round(batch.tokens / busy / per_process):,}"
         + (f", and {processes - busy} idle" if busy < processes else ""),
-        "target tokens per update": round(sampled.tokens),
+        "target tokens per update": round(sampled.target_tokens),
         "micro-batches per update": round(per_update, 1),
-        "updates per epoch": len(plan),
+        "updates per epoch": _by_corpus(data, [round(n) for n in sampled.per_epoch]),
         "steps": config.train.steps,
-        "epochs": round(epochs, 2),
+        "epochs": _by_corpus(data, [round(steps / n, 2) for n in sampled.per_epoch]),
         "memory per process": f"about {gigabytes(traced[dtype].peak + of_sums)}",
         "disk": f"about {gigabytes(disk.weights)} of weights and"
         f" {gigabytes(disk.resumable)} to resume from",
@@ -76,29 +71,12 @@ def estimate(
     }
 
 
-class SampledUpdates(NamedTuple):
-    """Means over some updates of an epoch."""
-
-    tokens: float
-    """Of the target."""
-    micro_batches: float
-    growth: float
-    """Tokens that are drawn for one that is stored."""
-
-
-def _sample_updates(
-    corpus: Corpus, plan: EpochPlan, drawn: Resampling | None, batch: BatchConfig
-) -> SampledUpdates:
-    """Read some updates, as training will."""
-    chosen = np.linspace(0, len(plan) - 1, min(len(plan), SAMPLED_UPDATES)).astype(int)
-    sampled = [read_pairs(corpus, plan.pairs(u), 0, drawn) for u in chosen]
-    tokens = [int(pairs.target_lengths.sum()) for pairs in sampled]
-    stored = sum(int(corpus.target_lengths[plan.pairs(u)].sum()) for u in chosen)
-    micro = [
-        len(micro_batches(np.arange(len(s)), s, t, limit=batch.micro_limit))
-        for s, t, _ in sampled
-    ]
-    return SampledUpdates(float(np.mean(tokens)), float(np.mean(micro)), sum(tokens) / stored)
+def _by_corpus(data: DataFolder, numbers: list[float]) -> float | str:
+    """Return a number of each corpus, with its name where there are several."""
+    if not isinstance(data, Mixture):
+        return numbers[0]
+    names = [str(folder.path) for folder in data.folders]
+    return ", ".join(f"{name} {n:,}" for name, n in zip(names, numbers, strict=True))
 
 
 def _seconds(

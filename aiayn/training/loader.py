@@ -1,7 +1,7 @@
 """Batches in the order of the plan, prepared while the update before them runs."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -10,9 +10,9 @@ import numpy as np
 
 from aiayn.config import BatchConfig
 from aiayn.data.batch import Batch, collate
-from aiayn.data.plan import Lengths, PairNumbers, micro_batches, plan_epoch
+from aiayn.data.plan import Lengths, PairNumbers, Place, micro_batches, plan_epoch
 from aiayn.data.resampling import Resampling
-from aiayn.data.shards import Corpus, Ids
+from aiayn.data.shards import Corpus, Ids, Part
 from aiayn.distributed import ProcessGroup
 
 # Updates that wait in memory, ready to run.
@@ -35,6 +35,19 @@ class Update:
     """Tokens of the whole update, over all processes, without padding."""
     micro: list[tuple[int, Batch]]
     """This process's micro-batches with their numbers in the update."""
+    places: tuple[Place, ...] = ()
+    """Of each corpus, where there are several, what follows the update."""
+
+
+class Group(NamedTuple):
+    """Pairs of about one length, that a plan has put together."""
+
+    epoch: int
+    number: int
+    """Position in the epoch, from 0."""
+    following: tuple[int, int]
+    """The epoch and number of the group that follows."""
+    pairs: PairNumbers
 
 
 class PairsOfUpdate(NamedTuple):
@@ -57,22 +70,32 @@ def updates_from(
     resampling: Resampling | None = None,
 ) -> Iterator[Update]:
     """Yield updates endlessly, starting at a position in the plan."""
+    (whole,) = corpus.parts
+    for each in groups_from(corpus, whole, batch, seed=seed, epoch=epoch, number=number):
+        pairs = read_pairs(corpus, each.pairs, each.epoch, resampling)
+        yield make_update(pairs, batch, group, each)
+
+
+def groups_from(
+    corpus: Corpus, part: Part, batch: BatchConfig, *, seed: int, epoch: int, number: int
+) -> Iterator[Group]:
+    """Yield the groups of a part endlessly, starting at a position in its plan."""
     while True:
-        for position, last, numbers in _groups_of_epoch(corpus, batch, seed, epoch, number):
-            pairs = read_pairs(corpus, numbers, epoch, resampling)
-            following = (epoch + 1, 0) if last else (epoch, position + 1)
-            yield _update(pairs, batch, group, (epoch, position), following)
+        yield from _groups_of_epoch(corpus, part, batch, seed, epoch, number)
         epoch, number = epoch + 1, 0
 
 
 def _groups_of_epoch(
-    corpus: Corpus, batch: BatchConfig, seed: int, epoch: int, number: int
-) -> Iterator[tuple[int, bool, PairNumbers]]:
+    corpus: Corpus, part: Part, batch: BatchConfig, seed: int, epoch: int, number: int
+) -> Iterator[Group]:
     """Yield the groups of one epoch; its plan is gone before the next one is made."""
-    source, target = corpus.source_lengths, corpus.target_lengths
+    inside = slice(part.first, part.last)
+    source, target = corpus.source_lengths[inside], corpus.target_lengths[inside]
     plan = plan_epoch(source, target, batch, seed=seed, epoch=epoch)
     for position in range(number, len(plan)):
-        yield position, position + 1 == len(plan), plan.pairs(position)
+        last = position + 1 == len(plan)
+        following = (epoch + 1, 0) if last else (epoch, position + 1)
+        yield Group(epoch, position, following, plan.pairs(position) + part.first)
 
 
 def read_pairs(
@@ -88,26 +111,27 @@ def read_pairs(
     return PairsOfUpdate(source, target, drawn.__getitem__)
 
 
-def _update(
+def make_update(
     pairs: PairsOfUpdate,
     batch: BatchConfig,
     group: ProcessGroup,
-    position: tuple[int, int],
-    following: tuple[int, int],
+    first: Group,
+    places: Sequence[Place] = (),
 ) -> Update:
     """Cut pairs into micro-batches, and read those of this process."""
     source, target, pair = pairs
     pieces = micro_batches(np.arange(len(source)), source, target, limit=batch.micro_limit)
     return Update(
-        epoch=position[0],
-        number=position[1],
-        next_position=following,
+        epoch=first.epoch,
+        number=first.number,
+        next_position=places[0][:2] if places else first.following,
         source_tokens=int(source.sum()),
         target_tokens=int(target.sum()),
         micro=[
             (n, collate([pair(i) for i in piece.tolist()]).to(group.device))
             for n, piece in group.share(pieces)
         ],
+        places=tuple(places),
     )
 
 

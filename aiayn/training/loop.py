@@ -23,9 +23,10 @@ from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
 from aiayn.training.cost import parameters_of
 from aiayn.training.disk import require_room
-from aiayn.training.loader import Update, prefetched, updates_from
+from aiayn.training.loader import Update, prefetched
 from aiayn.training.log import MetricsWriter, TrainingLog, TrainingMetrics
 from aiayn.training.loss import validation_loss
+from aiayn.training.mixing import all_updates
 from aiayn.training.start import (
     check_lengths,
     choose_micro_tokens,
@@ -133,7 +134,7 @@ def train(
 
 def prepare_folder(run: RunFolder, data: DataFolder, config: Config, processes: int) -> None:
     """Create the run folder, or find the same run in it; refuse what could not go well."""
-    require_work(data, config.batch, processes)
+    require_work(data.corpus("train"), config.batch, processes)
     run.refuse_other(config, data)
     parameters = parameters_of(config.model, *data.codec.sizes)["total"]
     require_room(run.path, config.train, parameters)
@@ -144,13 +145,12 @@ def loop(t: Training) -> None:
     """Take an update, run it, log, validate, save; until all steps are done."""
     progress, settings = t.state.progress, t.config.train
     updates = prefetched(
-        updates_from(
+        all_updates(
             t.train,
             t.config.batch,
             t.group,
+            progress,
             seed=settings.seed,
-            epoch=progress.epoch,
-            number=progress.update,
             resampling=t.resampling,
         )
     )
@@ -160,6 +160,7 @@ def loop(t: Training) -> None:
         t.pending.append((update, numbers))
         report_memory_limit(t)
         progress.epoch, progress.update = update.next_position
+        progress.places = [list(place) for place in update.places]
         progress.source_tokens += update.source_tokens
         progress.target_tokens += update.target_tokens
         last = progress.step == settings.steps

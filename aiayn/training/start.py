@@ -19,7 +19,7 @@ from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError, counted
-from aiayn.run_folder import RunFolder, fingerprint, open_model
+from aiayn.run_folder import RunFolder, open_model
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import accumulate_gradients, agree
 
@@ -58,7 +58,7 @@ def _stored_or_best_precision(stored: Config | None, device: torch.device) -> st
 
 def require_same_inputs(config: Config, data: DataFolder, group: ProcessGroup) -> None:
     """Refuse processes that would train on other data, or by other settings, than the first."""
-    own = (config, fingerprint(data))
+    own = (config, data.training_sha256)
     for rank, (settings, pairs) in enumerate(group.gather([own], group.world_size)):
         others = differences(config, settings)
         if pairs != own[1]:
@@ -99,7 +99,7 @@ def start_or_resume(
     state = fresh_state(config, data.codec, group.device, dtype)
 
     def load() -> bool:
-        checkpoint = run.latest()
+        checkpoint = run.resume()
         if checkpoint is not None:
             state.restore(checkpoint)
         elif init_from is not None:
@@ -220,7 +220,7 @@ def probe_memory(
     del moments
 
 
-def require_work(data: DataFolder, batch: BatchConfig, processes: int) -> None:
+def require_work(corpus: Corpus, batch: BatchConfig, processes: int) -> None:
     """Refuse more processes than an update has micro-batches.
 
     They are not cut further to occupy all: what dropout draws is seeded by micro-batch, and
@@ -230,9 +230,9 @@ def require_work(data: DataFolder, batch: BatchConfig, processes: int) -> None:
     """
     if batch.micro_tokens == "auto":
         return  # chosen for as many processes as there are
-    counts = data.manifest.splits["train"].counts
     # A corpus may have fewer tokens than an update would take.
-    whole = min(batch.tokens, max(counts.source.tokens, counts.target.tokens))
+    sides = corpus.source_lengths, corpus.target_lengths
+    whole = min(batch.tokens, *(int(lengths.sum()) for lengths in sides))
     batch = replace(batch, tokens=whole)
     pieces = math.ceil(PADDING * whole / batch.micro_limit)
     if pieces < processes:
