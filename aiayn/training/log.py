@@ -55,7 +55,9 @@ class TrainingMetrics:
         }
         by_rank = sorted(numbers, key=lambda number: numbers[number])
         ends = accumulate(len(number) + len(GAP) for number in by_rank)
-        fitting = {number for number, end in zip(by_rank, ends, strict=True) if end <= width}
+        fitting = {
+            number for number, end in zip(by_rank, ends, strict=True) if end - len(GAP) <= width
+        }
         return GAP.join(number for number in numbers if number in fitting)
 
 
