@@ -61,6 +61,9 @@ class GenerateOptions:
     """Where to write. Interrupted, the same command resumes."""
     prefix: Annotated[Path | None, _text(show_default=False)] = None
     """What the translations have to begin with, line by line; an empty line: no prefix."""
+    to: Annotated[str, _text(metavar="LANGUAGE", show_default=False)] = ""
+    """The language to translate to, of a model that knows several by tags: deu puts >>deu<<
+    before each line."""
     strict: Annotated[bool, typer.Option("--strict")] = False
     """Exit with 3 in the end if a line was cut into pieces, not ended or not UTF-8."""
     beam: Annotated[int | None, _search(min=1)] = None
@@ -200,6 +203,7 @@ def generate(options: GenerateOptions) -> None:
     """
     # Before torch is imported, which takes a second: a mistake is reported at once.
     options.check()
+    from aiayn.data.language_tags import find_tag
     from aiayn.distributed import join_process_group
     from aiayn.generation.translator import translate_lines
     from aiayn.run_folder import find_model
@@ -215,16 +219,18 @@ def generate(options: GenerateOptions) -> None:
         if paths != options.models:
             console.say(f"model: {', '.join(map(str, paths))}")
         with closing(translator):
-            unusual, first_lines = write_translations(work, options, paths)
+            tag = find_tag(options.to, translator.codec) if options.to else ""
+            unusual, first_lines = write_translations(work, options, paths, tag)
     if options.engine == "ctranslate2":
         console.say("searched by CTranslate2, in the order of the paper's length penalty")
     report(unusual, first_lines, options.strict)
 
 
 def write_translations(
-    work: "Work", options: GenerateOptions, paths: list[Path]
+    work: "Work", options: GenerateOptions, paths: list[Path], tag: str
 ) -> tuple[Counter[str], dict[str, list[int]]]:
     """Translate and write line by line; return the unusual lines: counts, first numbers."""
+    from aiayn.data.language_tags import tag_line
     from aiayn.generation.output import OutputFormat, open_output
     from aiayn.generation.streaming import read_input
     from aiayn.generation.translator import unusual_features
@@ -237,7 +243,10 @@ def write_translations(
     ):
         step(file.lines)
         lines = file.skip(read_input(options.input, options.prefix))
-        for line, translation in work(lines, report=step):
+        tagged = (line._replace(text=tag_line(tag, line.text)) for line in lines)
+        for line, translation in work(tagged, report=step):
+            if tag:
+                translation = translation.without_tag()
             rows = layout.rows(file.lines + 1, translation)
             found = unusual_features(line, translation)
             file.write(line, rows, found)

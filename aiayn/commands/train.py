@@ -13,12 +13,12 @@ from aiayn import console
 from aiayn.commands.options import command
 from aiayn.config import Config, Precision, TrainConfig, parse_interval
 from aiayn.config_file import apply_overrides, differences, read_yaml
+from aiayn.data.named import Named
 from aiayn.errors import UsageError
 from aiayn.presets import preset as find_preset
 from aiayn.signals import deadline_after
 
 if TYPE_CHECKING:
-    from aiayn.data.mixture import Named
     from aiayn.training.log import MetricsWriter
 
 EXAMPLES = (
@@ -180,17 +180,15 @@ def resolve(base: Config, file: Path | None, assignments: list[str]) -> Config:
     return apply_overrides(config, assignments)
 
 
-def named_folders(options: TrainOptions) -> "tuple[list[Named], list[str]]":
+def named_folders(options: TrainOptions) -> tuple[list[Named], list[str]]:
     """Return the data folders of the command line, and the settings among its words."""
-    from aiayn.data.mixture import Named
-
     words = options.settings or []
     further = [word for word in words if Named.is_one(word)]
     folders = [Named.parse(word) for word in (options.data, *further)]
     return folders, [word for word in words if word not in further]
 
 
-def show_estimate(options: TrainOptions, folders: "list[Named]", config: Config) -> None:
+def show_estimate(options: TrainOptions, folders: list[Named], config: Config) -> None:
     """Print the estimates of a run, even for a device elsewhere; then what forbids it."""
     import torch
 

@@ -12,6 +12,7 @@ import torch
 
 from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.codec import Codec
+from aiayn.data.language_tags import tag_length
 from aiayn.data.trees import delinearize, write
 from aiayn.data.workers import Workers
 from aiayn.device import if_it_fits
@@ -35,7 +36,7 @@ from aiayn.generation.search import (
     Step,
     Task,
 )
-from aiayn.generation.segmentation import Segment, has_language_tag, segment
+from aiayn.generation.segmentation import Segment, segment
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.tree_rule import TreeSymbols
 from aiayn.model.transformer import Transformer
@@ -80,6 +81,14 @@ class Translation(NamedTuple):
         """The best translation."""
         return self.outputs[0].text
 
+    def without_tag(self) -> "Translation":
+        """Return alignments that count the words of the line alone, where we added a tag."""
+        outputs = [
+            output._replace(alignment=[(s - 1, t) for s, t in output.alignment or () if s])
+            for output in self.outputs
+        ]
+        return self._replace(outputs=outputs) if self.outputs[0].alignment is not None else self
+
 
 @dataclass(frozen=True)
 class Translator:
@@ -97,6 +106,8 @@ class Translator:
     """Subwords that are translated at once; a longer line is cut into segments."""
     aligns: bool = False
     """Whether to add the source word of each target word."""
+    alignment_heads: Sequence[int] = ()
+    """How many heads of each model tell it, from the first on; none given: all."""
 
     def translate(self, texts: Iterable[str]) -> Iterator[Translation]:
         """Yield one translation a line, in order, as soon as it is ready."""
@@ -231,7 +242,7 @@ class Translator:
 
         def aligned(output: Output) -> Output:
             segments = [next(found) for _ in output.pairs]
-            tagged = any(has_language_tag(ids, self.codec.source) for ids, _ in output.pairs)
+            tagged = any(tag_length(ids, self.codec.source) for ids, _ in output.pairs)
             return output._replace(alignment=join_alignments(segments, repeated=int(tagged)))
 
         return [
@@ -245,14 +256,15 @@ class Translator:
         target: list[str] = []
         for number, (source_ids, target_ids) in enumerate(output.pairs):
             # The language to translate to stands before each segment, and counts once.
-            repeated = number > 0 and has_language_tag(source_ids, self.codec.source)
-            source += spell_words(self.codec.source, source_ids[int(repeated) : -1])
+            repeated = tag_length(source_ids, self.codec.source) if number else 0
+            source += spell_words(self.codec.source, source_ids[repeated:-1])
             target += spell_words(self.codec.target, target_ids[:-1])
         return source, target
 
     def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:
         """Return the alignment of each pair of source and target."""
-        return align(self.models, self.codec, pairs)
+        heads = self.alignment_heads or [model.config.heads for model in self.models]
+        return align(self.models, self.codec, pairs, heads)
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
         """Search sentences, the longest first; the results are in the order of the work."""

@@ -40,6 +40,8 @@ class TrainingMetrics:
     """Time in training since the run began."""
     memory: int
     """Peak bytes in use, in one process."""
+    guided_loss: float | None = None
+    """Of guided attention, nats per target token; `optim.guided` times it is minimized, too."""
 
     def line(self, steps: int, width: float = math.inf) -> str:
         """Return the numbers for a person: those that matter most, as many as have room."""
@@ -48,6 +50,7 @@ class TrainingMetrics:
             f"update {self.step:,} of {steps:,}": 0,
             f"loss {self.loss:.3f}": 1,
             f"perplexity {perplexity:,.2f}": 3,
+            **({} if self.guided_loss is None else {f"guided {self.guided_loss:.3f}": 4}),
             f"lr {self.learning_rate:.2e}": 4,
             f"{self.tokens_per_second:,.0f} tokens/s": 2,
             f"gradient {self.gradient_norm:.2f}": 5,
@@ -100,7 +103,7 @@ class TrainingLog:
         """Record training metrics; show them on the bar, or now and then on a plain line."""
         if not self.enabled:
             return
-        numbers = asdict(metrics)
+        numbers = {name: n for name, n in asdict(metrics).items() if n is not None}
         self._record(numbers)
         if self.writer:
             self.writer(metrics.step, {f"train/{name}": n for name, n in numbers.items()})
