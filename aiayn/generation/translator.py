@@ -361,7 +361,9 @@ def translate_lines(
     alone = group.world_size == 1
     while window := _next_window(source, group):
         own = [line for _, line in group.share(window)]
-        found = translator.translate_window(own, report if alone else lambda lines: None)
+        each = report if alone else lambda lines: None
+        # What a process cannot translate ends all of them, rather than let the others wait.
+        found = group.together(partial(translator.translate_window, own, each))
         yield from zip(window, group.gather(found, len(window)), strict=True)
         if not alone:
             report(len(window))
