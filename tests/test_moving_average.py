@@ -78,7 +78,7 @@ def test_the_best_model_is_a_mean_too(run):
 def test_a_run_stopped_in_between_has_the_same_mean(run, data, tmp_path):
     for _ in range(2):
         with pytest.raises(Stopped):
-            train(DataFolder.open(data.path), tmp_path, tiny_config(*EMA), seconds=0)
+            train(DataFolder.open(data.path), tmp_path, tiny_config(*EMA), deadline=0)
     run_training(data.path, tmp_path, tiny_config(*EMA))
     for name in ("last.pt", "best.pt", "average.pt"):
         assert_equal(weights(run / name), weights(tmp_path / name))

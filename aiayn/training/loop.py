@@ -83,20 +83,20 @@ def train(
     config: Config,
     *,
     device: str = "auto",
-    seconds: float | None = None,
+    deadline: float | None = None,
     init_from: Path | None = None,
     score: ScoreModel | None = None,
     metrics_writer: MetricsWriter | None = None,
 ) -> None:
     """Train a model, from the start or from the last checkpoint of the run folder.
 
-    After `seconds` it stops, with everything saved. Validation computes the BLEU, chrF or F1
-    of its text, unless another `score` is given.
+    At a `deadline` of time.monotonic it stops, with everything saved. Validation computes the
+    BLEU, chrF or F1 of its text, unless another `score` is given.
     """
     run, corpus = RunFolder(run_path), open_corpus(data, config)
     with ExitStack() as stack:
         group = stack.enter_context(join_process_group(device))
-        stop = stack.enter_context(request_on_signals(seconds))
+        stop = stack.enter_context(request_on_signals(deadline))
         require_same_inputs(config, data, group)
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
         named, config = config.train.precision, resolve_settings(config, run, group)
@@ -170,6 +170,7 @@ def loop(t: Training) -> None:
             validate(t)
         due = has_ended(t) or bool(late) or checkpoint_due(t)
         if due or reason != CONTINUE:
+            t.stop.saving = reason != CONTINUE or has_ended(t)
             save(t, keep=due)
         if reason != CONTINUE and not has_ended(t):
             t.group.on_first_rank(t.writer.wait)
