@@ -96,11 +96,11 @@ class RunFolder:
         return self.path / "train.log"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, patience: float = LOCK_PATIENCE_SECONDS) -> Iterator[None]:
         """Lock the folder against other runs."""
         if self.path.is_file():
             raise UsageError(f"{self.path} is a file", fix="choose another folder with -o")
-        with lock_folder(self.path, patience=LOCK_PATIENCE_SECONDS):
+        with lock_folder(self.path, patience=patience):
             yield
 
     def stored_config(self) -> Config | None:
@@ -112,20 +112,23 @@ class RunFolder:
     def _holds_weights(self) -> bool:
         return any(self.path.glob("*.pt")) or bool(list_steps(self.path))
 
-    def create_or_check(self, config: Config, data: DataFolder) -> None:
-        """Create the folder, or check that it holds the same run."""
-        if (self.path / "config.yaml").exists():
-            if self._holds_weights():
-                self._check_same_run(config, data.training_sha256)
-                return
-            # A start that failed: there is nothing to resume, and nothing to lose.
-            shutil.rmtree(self.path / "vocab", ignore_errors=True)
+    def refuse_other(self, config: Config, data: DataFolder) -> None:
+        """Refuse a folder that holds something else than the same run, or nothing."""
+        if self.stored_config():
+            self._check_same_run(config, data.training_sha256)
+        elif (self.path / "config.yaml").exists():
+            return  # a start that failed: there is nothing to resume, and nothing to lose
         elif self.path.is_dir() and any(self.path.iterdir()):
             raise UsageError(
                 f"{self.path} is not empty and holds no run",
                 fix="choose another folder with -o",
             )
-        self.record(config, data)
+
+    def create(self, config: Config, data: DataFolder) -> None:
+        """Write what a run begins with, unless the folder holds one."""
+        if not self.stored_config():
+            shutil.rmtree(self.path / "vocab", ignore_errors=True)
+            self.record(config, data)
 
     def record(self, config: Config, data: DataFolder) -> None:
         """Write the settings, vocabulary and provenance of this session."""

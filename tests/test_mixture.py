@@ -10,7 +10,8 @@ from toy import make_data, run_training, sentences, tiny_config, translation
 
 from aiayn.checkpoint import load_model
 from aiayn.data.inputs import ParallelText
-from aiayn.data.mixture import Mixture, Named, open_data
+from aiayn.data.mixture import Mixture, open_data
+from aiayn.data.named import Named
 from aiayn.data.plan import Place
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings

@@ -1,18 +1,14 @@
 """The page of `aiayn serve`, in a real browser where there is one."""
 
 import json
-import re
-import subprocess
-import sys
 import time
-from threading import Timer
-from urllib.request import Request, urlopen
 
 import pytest
 from browser import ENTER, ESCAPE, TAB
+from test_serve import serving
 
 SECONDS = 30
-"""For the server to start and to end, and for anything to appear on the page."""
+"""For anything to appear on the page."""
 
 HOME, END = "\ue011", "\ue010"
 ARABIC = "\u0627\u0644\u0642\u0637\u0629"
@@ -20,26 +16,16 @@ IMAGE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
-def address(browser, trained):
-    """The address of a server of the toy language, both ways."""
-    line = [sys.executable, "-m", "aiayn", "serve", f"en-de={trained}", f"de-en={trained}"]
-    options = ["--port", "0", "--device", "cpu", "--threads", "1"]
-    server = subprocess.Popen([*line, *options], stderr=subprocess.PIPE, encoding="utf-8")
-    limit = Timer(SECONDS, server.kill)
-    limit.start()
-    found = (re.search(r"http://\S+/", text) for text in server.stderr)
-    page = next((match[0] for match in found if match), None)
-    limit.cancel()
-    assert page, f"the server did not start within {SECONDS} seconds"
-    yield page
-    server.terminate()
-    server.communicate(timeout=SECONDS)
-    assert server.returncode == 0
+def served(browser, trained):
+    """A server of the toy language, both ways."""
+    with serving(f"en-de={trained}", f"de-en={trained}", "--threads", 1) as served:
+        yield served
 
 
 @pytest.fixture
-def page(browser, address):
+def page(browser, served):
     """The page, freshly loaded; it complained of nothing and asked no other server."""
+    address = f"http://127.0.0.1:{served.port}/"
     browser.open(address)
     wait(browser, "languages.length")
     browser.run("sessionStorage.clear()")
@@ -72,12 +58,8 @@ def shown(page, name):
     return page.run(f"find('{name}').value ?? find('{name}').textContent")
 
 
-def ask(address, text):
-    """What the server translates a text to."""
-    question = json.dumps({"q": text, "source": "en", "target": "de"}).encode()
-    kind = {"Content-Type": "application/json"}
-    with urlopen(Request(address + "translate", question, kind), timeout=SECONDS) as answer:
-        return json.load(answer)["translatedText"]
+def translation(served, text):
+    return served.translate(q=text)["translatedText"]
 
 
 def point_at_word(page, side, number):
@@ -103,12 +85,12 @@ def refusal(status, message, headers=""):
     return f"new Response({body}, {{ status: {status}, headers: {{ {headers} }} }})"
 
 
-def test_what_is_typed_is_translated_line_by_line(page, address):
+def test_what_is_typed_is_translated_line_by_line(page, served):
     translate(page, *"ba di ko", ENTER, ENTER, *"ge")
-    assert shown(page, "target") == f"{ask(address, 'ba di ko')}\n\n{ask(address, 'ge')}"
+    assert shown(page, "target") == translation(served, "ba di ko\n\nge")
     page.press(*" du")
     wait(page, "target.ariaBusy === 'false'")
-    assert shown(page, "target").split("\n")[2] == ask(address, "ge du")
+    assert shown(page, "target").split("\n")[2] == translation(served, "ge du")
     page.point("#clear", clicks=1)
     assert shown(page, "target") == ""
 
@@ -120,16 +102,16 @@ def test_the_translation_is_announced_and_can_be_copied(page):
     wait(page, "find('copy').textContent === 'Copied'")
 
 
-def test_languages_are_swapped_with_their_texts(page, address):
+def test_languages_are_swapped_with_their_texts(page, served):
     assert page.run("[source.lang, target.lang]") == ["en", "de"]
     translate(page, *"ba di")
     page.point("#swap", clicks=1)
     wait(page, "target.ariaBusy === 'false'")
     assert page.run("[source.lang, target.lang]") == ["de", "en"]
-    assert shown(page, "source") == ask(address, "ba di")
+    assert shown(page, "source") == translation(served, "ba di")
 
 
-def test_an_answer_that_comes_too_late_is_ignored(page, address):
+def test_an_answer_that_comes_too_late_is_ignored(page, served):
     late = "new Promise((resolve) => { window.letGo = resolve; })"
     intercept(page, f"{late}.then(() => Response.json({{ translatedText: ['late'] }}))")
     type_in(page, *"ba")
@@ -137,7 +119,7 @@ def test_an_answer_that_comes_too_late_is_ignored(page, address):
     page.press(*" di")
     wait(page, "target.ariaBusy === 'false'")
     page.run("letGo()")
-    assert shown(page, "target") == ask(address, "ba di")
+    assert shown(page, "target") == translation(served, "ba di")
     assert shown(page, "reason") == ""
 
 
@@ -185,13 +167,13 @@ def test_the_attention_opens_in_a_frame_that_can_reach_nothing(page):
     assert page.run("[find('dialog').open, document.activeElement.id]") == [False, "attend"]
 
 
-def test_a_busy_server_is_asked_again(page, address):
+def test_a_busy_server_is_asked_again(page, served):
     intercept(page, refusal(503, "too much", "'Retry-After': '1'"))
     type_in(page, *"ba")
     wait(page, "find('reason').textContent === 'The server is busy. Trying again in 1 s.'")
     wait(page, "target.value")
     assert shown(page, "reason") == ""
-    assert shown(page, "target") == ask(address, "ba")
+    assert shown(page, "target") == translation(served, "ba")
 
 
 def test_a_server_that_is_gone_is_named_and_can_be_tried_again(page):
@@ -220,12 +202,12 @@ def test_a_key_is_asked_for_where_one_is_needed(page):
     assert page.run("find('key').form.hidden")
 
 
-def test_markup_that_is_typed_stays_text(page, address):
+def test_markup_that_is_typed_stays_text(page, served):
     translate(page, *IMAGE)
     page.point("#more", clicks=1)
     wait(page, "!find('alternatives').hidden")
     assert shown(page, "of") == IMAGE
-    assert shown(page, "target") == ask(address, IMAGE)
+    assert shown(page, "target") == translation(served, IMAGE)
     assert page.run("document.querySelectorAll('img').length") == 0
 
 

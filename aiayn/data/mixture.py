@@ -6,45 +6,17 @@ whatever their sizes; each is read through, epoch by epoch, by itself.
 """
 
 import hashlib
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 
 from aiayn.data.folder import DataFolder
 from aiayn.data.manifest import SplitName
+from aiayn.data.named import Named
 from aiayn.data.shards import Corpus
+from aiayn.data.word_links import WordLinks
 from aiayn.errors import UsageError
-
-
-@dataclass(frozen=True)
-class Named:
-    """A data folder as the command line names it."""
-
-    path: Path
-    share: float | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> "Named":
-        """Read `data` or `data:0.6`."""
-        name, colon, share = text.rpartition(":")
-        # A folder may have a colon in its name.
-        if not colon or Path(text).exists():
-            return cls(Path(text))
-        try:
-            value = float(share)
-        except ValueError:
-            return cls(Path(text))
-        if not 0 < value < math.inf:
-            raise UsageError(f"{text}: a share is above 0", fix=f"write {name}:0.5")
-        return cls(Path(name), value)
-
-    @classmethod
-    def is_one(cls, text: str) -> bool:
-        """Whether a word of the command line names a folder, rather than a setting."""
-        return "=" not in text and (cls.parse(text).share is not None or Path(text).is_dir())
 
 
 class Mixture(DataFolder):
@@ -73,6 +45,12 @@ class Mixture(DataFolder):
             mixed = zip(whole.parts, self.shares, strict=True)
             whole.parts = [replace(part, share=share) for part, share in mixed]
         return whole
+
+    def word_links(self) -> WordLinks | None:
+        """Return the word alignments of the training pairs, if all folders have some."""
+        found = [folder.word_links() for folder in self.folders]
+        known = [links for links in found if links is not None]
+        return WordLinks.joined(known) if len(known) == len(found) else None
 
     def text(self, split: SplitName) -> tuple[list[str], list[str]]:
         """Return the source and reference lines of a split, folder after folder."""

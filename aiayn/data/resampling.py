@@ -14,6 +14,7 @@ import sentencepiece
 
 from aiayn.config import BatchConfig
 from aiayn.data.codec import Codec
+from aiayn.data.language_tags import tag_length
 from aiayn.data.noise import add_noise
 from aiayn.data.shards import Corpus, Ids
 from aiayn.data.vocabulary import Vocabulary
@@ -41,11 +42,13 @@ class Resampling:
         noisy = random.random() < self.batch.noise
         if not (noisy or self.batch.sampling):
             return pair
-        vocabularies = self.codec.source, self.codec.target
-        texts = tuple(v.decode(ids) for v, ids in zip(vocabularies, pair, strict=True))
+        # The language to translate to is not a matter of chance.
+        tag = tag_length(pair[0], self.codec.source)
+        texts = self.codec.source.decode(pair[0][tag:]), self.codec.target.decode(pair[1])
         if noisy:
-            texts = add_noise(texts[0], texts[1], random)
+            texts = add_noise(*texts, random)
         source, target = self._encode(texts, random)
+        source = [*pair[0][:tag], *source]
         if max(len(source), len(target)) > self.longest:
             return pair
         return np.array(source, dtype=np.int32), np.array(target, dtype=np.int32)

@@ -5,18 +5,17 @@ from typing import Any
 
 import torch
 
-from aiayn.config import Config, parse_keep
+from aiayn.config import Config
 from aiayn.data.folder import DataFolder
 from aiayn.data.mixture import Mixture
 from aiayn.data.resampling import resampling
 from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
+from aiayn.training.disk import FLOAT32, disk_space, gigabytes
 from aiayn.training.sampled_updates import sample_updates
 from aiayn.training.start import longest_micro_batch, micro_tokens_of
 from aiayn.training.trace import GPUS, Gpu, TracedMicroBatch, trace_micro_batch
 
-# Bytes of a float32: weights, gradients and the optimizer's state.
-FLOAT32 = 4
 F32 = torch.float32
 
 
@@ -38,11 +37,9 @@ def estimate(
     steps = config.train.steps
     tokens_in_all = int(steps * sampled.source_tokens), int(steps * sampled.target_tokens)
     flops = training_flops(config.model, codec.sizes, tokens_in_all)
-    last, best = parse_keep(config.train.keep)
     model_bytes = FLOAT32 * parameters["total"]
-    # last.pt and previous.pt: weights, two moments, and their moving average if there is one.
-    resumable = 8 if config.train.ema else 6
-    largest = longest_micro_batch(corpus, batch)
+    disk = disk_space(config.train, parameters["total"])
+    largest = longest_micro_batch(corpus, replace(config, batch=batch))
     traced = {each: trace_micro_batch(config, codec, largest, each) for each in {dtype, F32}}
     # Where sums are in float64, the mean gradient in float32 is one tensor more.
     sums = sum_type(device).itemsize
@@ -64,9 +61,9 @@ def estimate(
         "updates per epoch": _by_corpus(data, [round(n) for n in sampled.per_epoch]),
         "steps": config.train.steps,
         "epochs": _by_corpus(data, [round(steps / n, 2) for n in sampled.per_epoch]),
-        "memory per process": _gigabytes(traced[dtype].peak + of_sums),
-        "disk": _gigabytes((max(last, config.train.average) + best + 1) * model_bytes)
-        + f" of weights and {_gigabytes(resumable * model_bytes)} to resume from",
+        "memory per process": f"about {gigabytes(traced[dtype].peak + of_sums)}",
+        "disk": f"about {gigabytes(disk.weights)} of weights and"
+        f" {gigabytes(disk.resumable)} to resume from",
         "floating-point operations": f"{flops:.2g}",
         f"hours on {processes} GPUs, a rough estimate": ", ".join(
             f"{name} {value:.2g}" for name, value in hours.items()
@@ -88,7 +85,3 @@ def _seconds(
     """Return the time of a micro-batch; a GPU without bfloat16 computes in float32."""
     dtype = dtype if gpu.bfloat16 else F32
     return traced[dtype].seconds(gpu, dtype)
-
-
-def _gigabytes(count: float) -> str:
-    return f"about {count / 1e9:.1f} GB" if count >= 1e8 else f"about {count / 1e6:.0f} MB"
