@@ -38,6 +38,8 @@ class OutputFormat:
     scores: bool = False
     nbest: int | None = None
     """Translations a line; None: one, and no list of them in JSON."""
+    score_name: str = "LogP"
+    """What Moses' list calls the score."""
 
     def rows(self, number: int, translation: Translation) -> list[str]:
         """Return the rows to write for one line of input, `number` counted from 1."""
@@ -60,7 +62,7 @@ class OutputFormat:
                 ]
             case "moses":
                 return [
-                    _moses_row(number - 1, output, score)
+                    _moses_row(number - 1, output, f"{self.score_name}= {score}", score)
                     for output, score in zip(outputs, scores, strict=True)
                 ]
             case "jsonl":
@@ -81,10 +83,10 @@ def _row(cells: list[str], output: Output) -> str:
     return "\t".join(cell.replace("\t", " ") for cell in cells)
 
 
-def _moses_row(number: int, output: Output, score: str) -> str:
+def _moses_row(number: int, output: Output, features: str, score: str) -> str:
     """Return what Moses writes: line, translation, features, score; and its alignment."""
     text = output.text.replace(" ||| ", " | | | ")
-    cells = [str(number), text, f"LogP= {score}", score]
+    cells = [str(number), text, features, score]
     if output.alignment is not None:
         cells.append(" ".join(f"{source}-{target}" for source, target in output.alignment))
     return " ||| ".join(cells)
