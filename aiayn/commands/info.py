@@ -136,7 +136,7 @@ def headline(description: dict[str, Any]) -> dict[str, object]:
         pairs = {f"{name} pairs": split["kept"] for name, split in of["splits"].items()}
         sizes = {f"{side} vocabulary": of["vocabulary"][side] for side in ("source", "target")}
         return {**pairs, **sizes}
-    steps = {name: of[name] for name in ("updates", "hours", "step") if name in of}
+    steps: dict[str, object] = {n: of[n] for n in ("updates", "hours", "step") if n in of}
     best = {f"best {name}": value for name, value in of.get("best", {}).items()}
     return {**steps, **best, "parameters": of["parameters"]["total"]}
 
