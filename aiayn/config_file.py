@@ -44,7 +44,7 @@ def read_yaml(path: Path, base: Config) -> Config:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except FileNotFoundError:
         raise UsageError(f"{path} does not exist", fix="check the path of --config") from None
-    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as problem:
+    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, RecursionError) as problem:
         reason = " ".join(str(problem).split())
         raise UsageError(f"{path} is not YAML: {reason}", fix="fix the file") from None
     config = base

@@ -46,7 +46,7 @@ class Validation(NamedTuple):
 def validation_score(data: DataFolder, decode: DecodeConfig) -> ScoreModel:
     """Return a function that translates the validation text with a model and scores it."""
     sources, references = data.text("valid")
-    search = BeamSearch(beam=decode.beam, alpha=decode.alpha)
+    search = BeamSearch(beam=decode.beam, alpha=decode.alpha, beam_rule=decode.beam_rule)
 
     def score(model: Transformer, group: ProcessGroup) -> Score:
         translator = Translator(

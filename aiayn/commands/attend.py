@@ -140,7 +140,7 @@ def compute(
     device = choose_device(device_name)
     prepare_device(device)
     decode = file.config.decode
-    search = BeamSearch(beam=decode.beam, alpha=decode.alpha)
+    search = BeamSearch(beam=decode.beam, alpha=decode.alpha, beam_rule=decode.beam_rule)
     model = file.build().to(device)
     translator = Translator([model], file.codec, search, decode.extra_length, longest=LONGEST)
     pair = make_pair(model, file.codec, translator.translate, source, target)

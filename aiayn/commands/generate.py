@@ -15,7 +15,7 @@ import typer
 
 from aiayn import console
 from aiayn.commands.options import command
-from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, DecodeConfig, FormatName
+from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, BeamRule, DecodeConfig, FormatName
 from aiayn.data.atomic import require_writable
 from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
 from aiayn.errors import DataError, UsageError
@@ -66,6 +66,9 @@ class GenerateOptions:
     """Hypotheses kept at each step; the paper: 4, parsing 21."""
     alpha: Annotated[float | None, _search(min=0)] = None
     """Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."""
+    beam_rule: Annotated[BeamRule | None, _search()] = None
+    """marian: search as Marian does, with a beam that narrows by each end of an output, and the
+    length penalty |Y|^alpha."""
     extra_length: Annotated[int | None, _search(min=0)] = None
     """An output has at most this many more tokens than its input."""
     greedy: Annotated[bool, _rule("--greedy")] = False
@@ -167,7 +170,8 @@ class GenerateOptions:
         count = self.nbest or 1
         if not self.sample:
             beam = 1 if self.greedy else self.beam or max(decode.beam, count)
-            return BeamSearch(beam=beam, alpha=alpha, nbest=count, rules=rules)
+            rule = self.beam_rule or decode.beam_rule
+            return BeamSearch(beam=beam, alpha=alpha, beam_rule=rule, nbest=count, rules=rules)
         return Sampling(
             samples=count,
             top_k=self.top_k,

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aiayn.config import DecodeConfig
+from aiayn.config import BeamRule, DecodeConfig
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.generation.tree_rule import TreeRule, TreeTask
 from aiayn.kernels.topk import largest_sums
@@ -98,9 +98,10 @@ class Search(Protocol):
         """Return a state without sentences."""
 
 
-def length_penalty(length: Length, alpha: float) -> Length:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts EOS."""
-    penalty: Length = ((5 + length) / 6) ** alpha
+def length_penalty(length: Length, alpha: float, rule: BeamRule = "paper") -> Length:
+    """lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts EOS; Marian's is |Y|^alpha."""
+    base: Length = length if rule == "marian" else (5 + length) / 6
+    penalty: Length = base**alpha
     return penalty
 
 
@@ -112,10 +113,13 @@ class BeamSearch:
     `beam` places among the completed hypotheses, and the best `beam` of the others are extended
     further. A sentence is finished at its length limit, or as soon as no continuation can be
     among its `nbest`: log P only falls, so log P / lp(limit) bounds the score of each.
+    By Marian's rule the best `beam` extensions are considered, and one less for each that has
+    ended in EOS.
     """
 
     beam: int = DEFAULT.beam
     alpha: float = DEFAULT.alpha
+    beam_rule: BeamRule = DEFAULT.beam_rule
     nbest: int = 1
     rules: Rules = NO_RULES
 
@@ -123,6 +127,17 @@ class BeamSearch:
     def width(self) -> int:
         """Hypotheses of a sentence that grow at once."""
         return self.beam
+
+    @property
+    def candidates(self) -> int:
+        """Extensions of a sentence that are considered at each step."""
+        # Differs from the paper, which has no beam of 1: the first EOS is final, as in greedy
+        # search, so that one candidate is enough.
+        return self.beam if self.beam == 1 or self.beam_rule == "marian" else 2 * self.beam
+
+    def penalty(self, length: Length) -> Length:
+        """Return lp(Y) for outputs of this length."""
+        return length_penalty(length, self.alpha, self.beam_rule)
 
     def start(self) -> "BeamState":
         """Return a state without sentences."""
@@ -265,9 +280,6 @@ class BeamState(SearchState):
     def __init__(self, search: BeamSearch) -> None:
         super().__init__(search.beam, search.rules)
         self.search = search
-        # Differs from the paper, which has no beam of 1: the first EOS is final, as in greedy
-        # search, so that one candidate is enough.
-        self.candidates = 2 * search.beam if search.beam > 1 else 1
         self.completed_P = np.zeros(0, dtype=object)
         self.to_beat_P = np.zeros(0)
         """The score that a hypothesis has to exceed to be wanted."""
@@ -282,13 +294,18 @@ class BeamState(SearchState):
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
         slots, words = log_p_BJW.shape[1:]
         sums_BJ = torch.from_numpy(self.sums_PJ[places, :slots]).to(log_p_BJW.device)
-        best = largest_sums(log_p_BJW, sums_BJ, self.candidates)
+        best = largest_sums(log_p_BJW, sums_BJ, self.search.candidates)
         sums_BC, where_BC = (part.cpu().numpy() for part in best)
-        if (missing := self.candidates - sums_BC.shape[1]) > 0:
+        if (missing := self.search.candidates - sums_BC.shape[1]) > 0:
             # A tiny vocabulary has fewer extensions than the beam is wide.
             sums_BC = np.pad(sums_BC, ((0, 0), (0, missing)), constant_values=-math.inf)
             where_BC = np.pad(where_BC, ((0, 0), (0, missing)))
         slots_BC, tokens_BC = np.divmod(where_BC, words)
+        if self.search.beam_rule == "marian":
+            # The place of what has ended stays taken, so fewer continue at each end.
+            left_B = [self.width - len(ended) for ended in self.completed_P[places]]
+            is_left_BC = np.arange(self.search.candidates) < np.array(left_B)[:, None]
+            sums_BC = np.where(is_left_BC, sums_BC, np.float32(-math.inf))
         ends_BC = tokens_BC == EOS
         if ends_BC.any():
             self._complete(places, sums_BC, slots_BC, ends_BC)
@@ -313,9 +330,7 @@ class BeamState(SearchState):
         for row, candidate in np.argwhere(ends_BC & (sums_BC > -math.inf)).tolist():
             place = places.start + row
             length = int(self.length_P[place])
-            score = float(sums_BC[row, candidate]) / length_penalty(
-                length + 1, self.search.alpha
-            )
+            score = float(sums_BC[row, candidate]) / self.search.penalty(float(length + 1))
             ids = self.ids_PJT[place, slots_BC[row, candidate], :length].tolist()
             completed = self.completed_P[place]
             completed.append(Hypothesis(ids, score, finished=True))
@@ -331,15 +346,13 @@ class BeamState(SearchState):
         # sentence ends by itself, with the same result.
         used = slice(0, self.count)
         limit_B = self.limit_P[used]
-        bound_B = self.sums_PJ[used, 0] / length_penalty(
-            limit_B.astype(np.float64), self.search.alpha
-        )
+        bound_B = self.sums_PJ[used, 0] / self.search.penalty(limit_B.astype(np.float64))
         return (self.length_P[used] >= limit_B) | (bound_B <= self.to_beat_P[used])
 
     def hypotheses_of(self, place: int) -> list[Hypothesis]:
         """Return the hypotheses of a sentence: the completed ones, then the others."""
         length = int(self.length_P[place])
-        penalty = length_penalty(length, self.search.alpha)
+        penalty = self.search.penalty(float(length))
         incomplete = [
             Hypothesis(ids.tolist(), float(total) / penalty, finished=False)
             for ids, total in zip(
