@@ -254,7 +254,9 @@ def nested(levels: int = 12) -> list[object]:
 
 @pytest.mark.parametrize("name", ["encoder_layers", "activation_fn", "source_lang", "dropout"])
 def test_an_option_that_would_never_be_printed_is_refused(name, fairseq):
-    folder = fairseq(**{name: nested()})
+    folder = fairseq()
+    state = judge(folder).state
+    torch.save({"args": options(**{name: nested()}), "model": state}, folder / "model.pt")
     with pytest.raises(DataError) as refusal:
         read(folder, "none")
     assert len(refusal.value.message) < 1000

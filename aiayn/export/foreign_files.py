@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
-from reprlib import repr as short
+from reprlib import Repr
 from tokenize import TokenError
 from typing import Any
 from warnings import catch_warnings
@@ -22,7 +22,7 @@ from torch.serialization import safe_globals
 from aiayn.checkpoint import SkipInit, build_model
 from aiayn.config import Config, DecodeConfig
 from aiayn.data.codec import Codec
-from aiayn.errors import DataError
+from aiayn.errors import DataError, UsageError
 
 COPY_AGAIN = "take the file from its source again"
 NOT_OURS = "this model cannot be imported"
@@ -34,6 +34,13 @@ LARGEST_TEXT = 1 << 28
 LARGEST_SIZE, LARGEST_BEAM = 1 << 20, 1000
 # Arrays that are read, by numpy's name of their type: numbers, and text as bytes.
 KINDS = ("f2", "f4", "f8", "i1", "u1")
+
+
+def short(value: object) -> str:
+    """Return what a value is, cut where it is long or deep."""
+    spelled = Repr()
+    spelled.maxlevel = 2
+    return spelled.repr(value)
 
 
 def check_archive(path: Path) -> None:
@@ -220,5 +227,8 @@ def wanted_parameters(config: Config, codec: Codec, given: int) -> dict[str, Ten
             f"a size of {widest:,} is more than the {LARGEST_SIZE:,} that are believed",
             fix=COPY_AGAIN,
         )
-    with torch.device("meta"), SkipInit():
-        return dict(build_model(config, codec).state_dict())
+    try:
+        with torch.device("meta"), SkipInit():
+            return dict(build_model(config, codec).state_dict())
+    except UsageError as problem:
+        raise DataError(problem.message, fix=NOT_OURS) from None
