@@ -22,6 +22,7 @@ SUMMARIES = {
     "generate": "Translate text, one line out for each line in (section 6.1 of the paper).",
     "score": "Score translations or parses: the number, and the signature that defines it.",
     "attend": "Show what the heads of a model attend to (figures 3 to 5 of the paper).",
+    "serve": "Translate over HTTP, as LibreTranslate does, with a page to type in.",
     "export": "Write a model for another toolkit, and check that it translates the same.",
     "import": "Convert a model of another toolkit into a model file.",
     "info": "Describe a preset, data folder, run or model: settings, sizes, progress.",
@@ -105,6 +106,8 @@ def load_command(name: str) -> click.Command:
             from aiayn.commands.score import score as command
         case "attend":
             from aiayn.commands.attend import attend as command
+        case "serve":
+            from aiayn.commands.serve import serve as command
         case "export":
             from aiayn.commands.export import export as command
         case "import":

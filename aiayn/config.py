@@ -20,12 +20,15 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Auto = Literal["auto"]
 BeamRule = Literal["paper", "marian"]
 Compile = Literal["auto", "true", "false"]
+ValidationMetric = Literal["bleu", "chrf"]
 FormatName = Literal["text", "tsv", "jsonl", "moses"]
 
 # Beyond it, the length penalty of a long sentence is larger than any float32.
 ALPHA_LIMIT = 10
 # Seeds are 64 bits with a sign in torch.
 SEED_LIMIT = 2**63
+# Of updates, of seconds, of files: Python refuses to read numbers of thousands of digits.
+NUMBER = r"\d{1,12}"
 # Padded source tokens that are decoded at once: about what a core's cache serves.
 DECODING_BATCH_TOKENS = 2048
 
@@ -36,6 +39,9 @@ class ModelConfig:
 
     layers: int = 6
     """N: identical layers in the encoder, and again in the decoder."""
+    decoder_layers: int = 0
+    """Layers of the decoder; 0: as many as `layers`. Beyond the paper: a shallow decoder
+    translates faster, because it works token by token."""
     d_model: int = 512
     """Width of every sub-layer's output and of the embeddings."""
     d_ff: int = 2048
@@ -74,7 +80,12 @@ class ModelConfig:
     def __post_init__(self) -> None:
         _check(self, ("layers", "d_model", "d_ff", "heads", "d_k", "d_v", "max_positions"), 1)
         _check(self, ("dropout", "attention_dropout", "relu_dropout"), 0, below=1)
-        _check(self, ("attention_window", "norm_epsilon"), 0)
+        _check(self, ("decoder_layers", "attention_window", "norm_epsilon"), 0)
+
+    @property
+    def decoder_depth(self) -> int:
+        """Return how many layers the decoder has."""
+        return self.decoder_layers or self.layers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,10 +101,18 @@ class BatchConfig:
     run keeps what it found."""
     jitter: float = 0.1
     """Pairs are grouped by length times 1 +- jitter, so that groups differ between epochs."""
+    sampling: float = 0.0
+    """Subwords are drawn anew in each epoch; 0: off. Of byte pairs, the probability that a
+    merge is left out (BPE-dropout; 0.1 is usual); of unigrams, the power alpha of probabilities
+    that segmentations are drawn by (0.1 to 0.5: the smaller, the more varied). An update then
+    has more tokens than `tokens`, which counts them as stored. Beyond the paper."""
+    noise: float = 0.0
+    """Probability that a pair is in upper case, in title case, or has typing errors in its
+    source: for input that people type. Beyond the paper."""
 
     def __post_init__(self) -> None:
         _check(self, ("tokens", *([] if self.micro_tokens == "auto" else ["micro_tokens"])), 1)
-        _check(self, ("jitter",), 0, below=1)
+        _check(self, ("jitter", "sampling", "noise"), 0, below=1)
 
     @property
     def micro_limit(self) -> int:
@@ -143,11 +162,17 @@ class TrainConfig:
     """Checkpoints that stay on disk."""
     average: int = 5
     """Checkpoints averaged into average.pt at the end; 1: none. Big: 20."""
+    ema: float = 0.0
+    """Decay of a moving average of the weights, such as 0.999, which validation, best.pt and
+    average.pt take in place of averaged checkpoints; 0: none. Beyond the paper."""
     valid_every: int = 1000
     """Updates between validations; 0: only at the end."""
+    metric: ValidationMetric = "bleu"
+    """Score of the validation text, which decides on the best checkpoint and on patience. chrf
+    is beyond the paper; trees have F1 always."""
     patience: int = 0
     """Stop after this many validations without a better one; 0: never. Better is a higher score
-    (BLEU, or F1 of trees), or the same one at a lower loss."""
+    (`train.metric`, or F1 of trees), or the same one at a lower loss."""
     log_every: int = 50
     """Updates between two lines of metrics.jsonl; validations and checkpoints bring more."""
     tensorboard: bool = False
@@ -156,6 +181,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _check(self, ("steps", "average", "log_every"), 1)
         _check(self, ("valid_every", "patience"), 0)
+        _check(self, ("ema",), 0, below=1)
         _check(self, ("seed",), 0, below=SEED_LIMIT)
         parse_interval(self.save_every)
         parse_keep(self.keep)
@@ -199,11 +225,16 @@ class Config:
 Section = ModelConfig | BatchConfig | OptimConfig | TrainConfig | DecodeConfig
 
 
+def decoder_layers(encoder: int, decoder: int) -> int:
+    """Return `model.decoder_layers` of a model with so many layers on each side."""
+    return 0 if decoder == encoder else decoder
+
+
 def parse_interval(text: str) -> tuple[int, float]:
     """Read `1000` as (1000 updates, 0 s) and `1h30m` as (0 updates, 5400 s)."""
-    if text.isdigit() and int(text) > 0:
+    if re.fullmatch(NUMBER, text) and int(text) > 0:
         return int(text), 0.0
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    match = re.fullmatch(f"(?:({NUMBER})h)?(?:({NUMBER})m)?(?:({NUMBER})s)?", text)
     seconds = 0
     if match and text:
         hours, minutes, rest = (int(group or 0) for group in match.groups())
@@ -217,7 +248,7 @@ def parse_interval(text: str) -> tuple[int, float]:
 
 def parse_keep(text: str) -> tuple[int, int]:
     """Read `last=20,best=1` as (20, 1)."""
-    match = re.fullmatch(r"last=(\d+)(?:,best=(\d+))?", text)
+    match = re.fullmatch(f"last=({NUMBER})(?:,best=({NUMBER}))?", text)
     if match is None or int(match[1]) < 1:
         raise UsageError(f"{text!r} does not say what to keep", fix="write last=20,best=1")
     return int(match[1]), int(match[2] or 0)

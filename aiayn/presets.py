@@ -54,6 +54,12 @@ PARSING = Config(
     decode=DecodeConfig(beam=21, alpha=0.3, extra_length=300, longest=1024),
 )
 
+STUDENT = Config(
+    # Beyond the paper: learns from a teacher's translations, and is read out greedily.
+    model=ModelConfig(decoder_layers=2),
+    decode=DecodeConfig(beam=1),
+)
+
 PRESETS: dict[str, Config] = {
     "tiny": TINY,
     "base": BASE,
@@ -78,6 +84,7 @@ PRESETS: dict[str, Config] = {
     "table3-D4": _table3(ModelConfig(), smoothing=0.2),
     "table3-E": _table3(ModelConfig(positions="learned")),
     "parsing": PARSING,
+    "student": STUDENT,
 }
 
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from aiayn.config import DecodeConfig
+from aiayn.config import DecodeConfig, ValidationMetric
 from aiayn.data.folder import DataFolder
 from aiayn.device import float32_products
 from aiayn.distributed import ProcessGroup
@@ -29,7 +29,7 @@ class Validation(NamedTuple):
     loss: float
     """Nats per target token, EOS included, without smoothing and without dropout."""
     score: Score | None = None
-    """BLEU of translations, or F1 of trees."""
+    """BLEU or chrF of translations, or F1 of trees."""
 
     @property
     def perplexity(self) -> float:
@@ -43,10 +43,12 @@ class Validation(NamedTuple):
         return {"loss": self.loss, "perplexity": self.perplexity, **score}
 
 
-def validation_score(data: DataFolder, decode: DecodeConfig) -> ScoreModel:
+def validation_score(
+    data: DataFolder, decode: DecodeConfig, metric: ValidationMetric = "bleu"
+) -> ScoreModel:
     """Return a function that translates the validation text with a model and scores it."""
     sources, references = data.text("valid")
-    search = BeamSearch(beam=decode.beam, alpha=decode.alpha, beam_rule=decode.beam_rule)
+    search = BeamSearch.of(decode)
 
     def score(model: Transformer, group: ProcessGroup) -> Score:
         translator = Translator(
@@ -59,6 +61,6 @@ def validation_score(data: DataFolder, decode: DecodeConfig) -> ScoreModel:
         hypotheses = group.gather(translated, len(sources))
         if data.codec.settings.task == "parsing":
             return score_trees(references, hypotheses).scores()[0]  # F1 of all sentences
-        return score_text(hypotheses, [references])[0]
+        return score_text(hypotheses, [references], [metric])[0]
 
     return score

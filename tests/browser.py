@@ -79,9 +79,9 @@ class Browser:
             self._driver.terminate()
             self._driver.communicate(timeout=SECONDS)
 
-    def open(self, page: Path) -> None:
-        """Load a file."""
-        self._post("/url", {"url": page.as_uri()})
+    def open(self, address: str) -> None:
+        """Load a page."""
+        self._post("/url", {"url": address})
 
     def run(self, script: str) -> Any:
         """Return the value of an expression in the page."""
@@ -97,7 +97,11 @@ class Browser:
 
     def point(self, selector: str, *, clicks: int = 0) -> None:
         """Move the pointer to an element, and click there."""
-        place = self.run(f"document.querySelector('{selector}').getBoundingClientRect()")
+        self.point_at(f"document.querySelector('{selector}')", clicks=clicks)
+
+    def point_at(self, box: str, *, clicks: int = 0) -> None:
+        """Move the pointer to what an expression yields, an element or a range of text."""
+        place = self.run(f"{box}.getBoundingClientRect()")
         x, y = (
             round(place[start] + place[size] / 2)
             for start, size in (("x", "width"), ("y", "height"))
@@ -117,8 +121,8 @@ class Browser:
         """Return the messages of the page's console since the last time."""
         return [entry["message"] for entry in self._post("/se/log", {"type": "browser"})]
 
-    def requests(self, page: Path) -> list[str]:
-        """Return the addresses that a page has asked for since the last time, its own too."""
+    def requests(self, address: str) -> list[str]:
+        """Return what the page of an address has asked for since the last time, itself too."""
         events = [
             json.loads(entry["message"])["message"]
             for entry in self._post("/se/log", {"type": "performance"})
@@ -127,5 +131,5 @@ class Browser:
             event["params"]["request"]["url"]
             for event in events
             if event["method"] == "Network.requestWillBeSent"
-            and event["params"]["documentURL"] == page.as_uri()
+            and event["params"]["documentURL"] == address
         ]

@@ -35,7 +35,7 @@ def weights(words: int, told: Namespace, *, older: bool) -> dict[str, Tensor]:
             found[f"{side}.embed_positions.weight"] = torch.randn(66, d) * 0.5
         else:
             found[f"{side}.embed_positions._float_tensor"] = torch.zeros(1)
-        for i in range(told.encoder_layers):
+        for i in range(getattr(told, f"{side}_layers")):
             found |= layer(f"{side}.layers.{i}", d, told.encoder_ffn_embed_dim, older=older)
     if told.share_all_embeddings:
         found["decoder.embed_tokens.weight"] = found["encoder.embed_tokens.weight"]
@@ -81,7 +81,7 @@ class PlainFairseq:
         for i in range(self.told.encoder_layers):
             x = self._layer(f"encoder.layers.{i}", x, memory)
         memory, y = x, self._embed("decoder", target)
-        for i in range(self.told.encoder_layers):
+        for i in range(self.told.decoder_layers):
             y = self._layer(f"decoder.layers.{i}", y, memory)
         output = self.state.get("decoder.embed_out")
         if output is None:

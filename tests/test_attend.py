@@ -13,6 +13,7 @@ from aiayn.checkpoint import ModelFile, build_model, save_model
 from aiayn.data.inputs import Treebank
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
+from aiayn.errors import UsageError
 from aiayn.generation.attention_maps import (
     KINDS,
     MEAN,
@@ -124,6 +125,20 @@ def test_a_selection_keeps_the_numbers_and_the_names_together(attention):
     wanted = attention.maps["cross"].weights_NHLM[1:, [0, 2]]
     assert (some.maps["cross"].weights_NHLM == wanted).all()
     assert attention.select(heads=["all"]).heads == [1, 2, 3]
+
+
+def test_a_layer_that_one_side_lacks_is_shown_of_the_other(data, ids):
+    file = fresh(data, "model.decoder_layers=1")
+    attention = compute_attention(file.build(), file.codec, *ids)
+    assert {kind: maps.layers for kind, maps in attention.maps.items()} == {
+        "encoder": [1, 2],
+        "decoder": [1],
+        "cross": [1],
+    }
+    assert list(attention.select(layers=["2"]).maps) == ["encoder"]
+    assert attention.last_layers().maps["encoder"].layers == [2]
+    with pytest.raises(UsageError, match="no layer '2'"):
+        attention.select(kinds=["cross"], layers=["2"])
 
 
 def test_the_mean_stands_for_all_heads(attention):

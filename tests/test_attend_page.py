@@ -15,8 +15,6 @@ from browser import (
     SPACE_BAR,
     TAB,
     UP,
-    Browser,
-    is_installed,
 )
 
 from aiayn.figures.attention_page import draw_page
@@ -29,9 +27,8 @@ LAYERS, HEADS = 2, 3
 
 def maps(queries, keys, *, seed):
     drawn = np.random.default_rng(seed).random((LAYERS, HEADS, len(queries), len(keys)))
-    return AttentionMaps(
-        queries, keys, (drawn / drawn.sum(axis=-1, keepdims=True)).astype(np.float32)
-    )
+    weights = (drawn / drawn.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return AttentionMaps(queries, keys, weights, layers=[5, 6])
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +42,6 @@ def attention():
             "decoder": maps(target, ["<s>", *target[:-1]], seed=2),
             "cross": maps(target, source, seed=3),
         },
-        layers=[5, 6],
         heads=[1, 2, 3],
     )
 
@@ -73,23 +69,14 @@ def test_no_token_can_end_the_script_or_become_markup(file):
     assert "<b>" not in text
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not is_installed():
-        pytest.skip("chromium and chromedriver are not installed")
-    window = Browser(tmp_path_factory.mktemp("profile"))
-    yield window
-    window.close()
-
-
 @pytest.fixture
 def page(browser, file):
     """The page, freshly loaded; whatever it did, it complained of nothing and asked no one."""
-    browser.open(file)
+    browser.open(file.as_uri())
     browser.point("h1")
     yield browser
     assert browser.console() == []
-    assert browser.requests(file) == [file.as_uri()]
+    assert browser.requests(file.as_uri()) == [file.as_uri()]
 
 
 def lines(page):
@@ -211,7 +198,7 @@ def test_text_stands_out_from_the_paper_in_either_scheme(page, scheme):
     page.point("#queries button")
     paper = luminance(page, "body", "backgroundColor")
     assert (paper > 0.5) == (scheme == "light")
-    for selector in ("h1", ".hint", "h2", "#queries li:nth-child(2) button"):
+    for selector in ("h1", "#hint", "h2", "#queries li:nth-child(2) button"):
         ink = luminance(page, selector, "color")
         assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5
 
@@ -224,9 +211,14 @@ def luminance(page, selector, style):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_a_narrow_window_does_not_scroll_sideways(page):
+def test_a_narrow_window_does_not_scroll_sideways_nor_jump(page):
     size = {"width": 320, "height": 600, "deviceScaleFactor": 1, "mobile": False}
     page.emulate("Emulation.setDeviceMetricsOverride", **size)
     assert page.run("document.documentElement.scrollWidth") <= 320
     assert page.run("document.getElementById('lines').clientWidth") >= 60
+    place = "document.querySelector('#keys button').getBoundingClientRect().y"
+    before = page.run(place)
+    page.point("#keys button")
+    assert "is looked at" in shown(page, "#status")
+    assert page.run(place) == before
     page.emulate("Emulation.clearDeviceMetricsOverride")

@@ -23,6 +23,7 @@ VARIANTS = [
     {"d_k": 3, "d_v": 5},
     {"attention_window": 4},
     {"activation": "swish", "output_bias": True},
+    {"decoder_layers": 1},
 ]
 
 

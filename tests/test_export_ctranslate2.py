@@ -35,6 +35,7 @@ VARIANTS = {
     "swish": {"activation": "swish"},
     "output bias": {"output_bias": True},
     "another epsilon": {"norm_epsilon": 0.1},
+    "3 + 1 layers": {"layers": 3, "decoder_layers": 1},
     "words": {"codec": {"subword": "word"}},
     "a parser": {"shared": False, "codec": {"subword": "char", "task": "parsing"}},
 }
@@ -49,7 +50,7 @@ def test_every_variant_gives_the_same_probabilities(variant, tmp_path):
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_attention_that_it_returns_is_what_our_alignments_look_at(layers, tmp_path):
-    file = random_model(layers=layers)
+    file = random_model(layers=2, decoder_layers=layers)
     write(file, tmp_path)
     line, codec, model = sentences(1, seed=4)[0], file.codec, file.build()
     translator = ctranslate2.Translator(str(tmp_path))

@@ -32,6 +32,7 @@ VARIANTS = {
     "output bias": {"output_bias": True},
     "their epsilon": {"norm_epsilon": 1e-5},
     "one head, one layer": {"heads": 1, "d_k": 32, "d_v": 32, "layers": 1},
+    "3 + 1 layers": {"layers": 3, "decoder_layers": 1},
 }
 
 

@@ -33,6 +33,8 @@ VARIANTS = {
     "two vocabularies": {"shared": False},
     "swish, untied": {"activation": "swish", "tie": "none"},
     "one head, one layer": {"heads": 1, "d_k": 32, "d_v": 32, "layers": 1},
+    "3 + 1 layers": {"layers": 3, "decoder_layers": 1},
+    "halves, 1 + 2 layers": {"positions": "halves", "layers": 1, "decoder_layers": 2},
 }
 
 

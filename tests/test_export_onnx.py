@@ -14,8 +14,17 @@ from aiayn.export.onnx import OnnxModel, write
 
 @pytest.mark.parametrize(
     "variant",
-    [{}, {"shared": False, "positions": "learned", "max_positions": 64, "activation": "swish"}],
-    ids=["as in the paper", "two vocabularies, learned positions, swish"],
+    [
+        {},
+        {
+            "shared": False,
+            "positions": "learned",
+            "max_positions": 64,
+            "activation": "swish",
+            "decoder_layers": 2,
+        },
+    ],
+    ids=["as in the paper", "two vocabularies, learned positions, swish, 1 + 2"],
 )
 def test_probabilities_and_translations_are_equal(variant, tmp_path, monkeypatch, capsys):
     file = random_model(layers=1, **variant)

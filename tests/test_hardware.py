@@ -66,10 +66,10 @@ def one_update(device: torch.device) -> Update:
     return Update(0, 0, 1, 1, 1, [(0, collate(pairs).to(device))])
 
 
-def count_calls(steps: int = 2, dtype=torch.float32) -> Counter[str]:
+def count_calls(steps: int = 2, dtype=torch.float32, *settings: str) -> Counter[str]:
     """Return the ATen calls of the last of some updates; the first makes Adam's moments."""
     codec = SimpleNamespace(sizes=(37_000, None))
-    state = fresh_state(preset("base"), codec, META, dtype)
+    state = fresh_state(apply_overrides(preset("base"), settings), codec, META, dtype)
     update, group = one_update(META), ProcessGroup(0, 1, META)
     for _ in range(steps):
         with Calls() as calls:
@@ -82,6 +82,11 @@ def test_an_update_reads_nothing_back_from_the_device(on_meta):
         found = count_calls(dtype=dtype)
         assert not READS & found.keys()
         assert found.total() <= most
+
+
+def test_a_moving_average_of_the_weights_is_one_call_of_an_update(on_meta):
+    without, found = count_calls(), count_calls(2, torch.float32, "train.ema=0.999")
+    assert found - without == {"_foreach_lerp_": 1}
 
 
 def test_a_number_that_is_read_within_an_update_is_noticed(on_meta, monkeypatch):

@@ -28,6 +28,7 @@ VARIANTS = {
     "two dictionaries": {"share_all_embeddings": False, "separate": True},
     "embedding not scaled": {"no_scale_embedding": True},
     "learned positions": {"encoder_learned_pos": True, "decoder_learned_pos": True},
+    "2 + 1 layers": {"decoder_layers": 1},
 }
 
 
@@ -147,7 +148,7 @@ def test_newer_checkpoints_have_a_section_for_each_component(fairseq):
         ({"adaptive_softmax_cutoff": "1,2"}, "adaptive_softmax_cutoff is '1,2'"),
         ({"layernorm_embedding": True}, "layernorm_embedding is True"),
         ({"activation_fn": "gelu"}, "activation_fn is 'gelu', and 'relu'"),
-        ({"decoder_layers": 1}, "decoder_layers is 1, and 2"),
+        ({"decoder_layers": 0}, "decoder_layers is 0, and 1 to"),
         ({"encoder_layers": 10**9, "decoder_layers": 10**9}, "encoder_layers is 1000000000"),
         ({"encoder_embed_dim": 31, "decoder_embed_dim": 31}, "does not divide"),
         (

@@ -99,6 +99,20 @@ def test_settings_of_marian_come_along(folder):
     assert (decode.beam, decode.alpha, decode.beam_rule) == (6, 0.5, "marian")
 
 
+def test_a_model_of_six_and_two_layers_is_imported(folder, tmp_path):
+    arrays = load(folder / "model.npz")
+    for name in [name for name in arrays if name.startswith("encoder_l1_")]:
+        for number in (3, 4, 5, 6):
+            arrays[name.replace("_l1_", f"_l{number}_")] = arrays[name] * (1 + number / 9)
+    save(folder / "model.npz", arrays, {"enc-depth": 6, "dec-depth": 2})
+    file = read(folder)
+    c, model = file.config.model, file.build()
+    assert (c.layers, c.decoder_layers) == (6, 2)
+    assert (len(model.encoder), len(model.decoder)) == (6, 2)
+    third = torch.from_numpy(arrays["encoder_l3_self_Wq"]).T
+    assert torch.equal(file.weights["encoder.2.self_attention.w_q.weight"], third)
+
+
 def test_vocabularies_in_yaml_lie_beside_sentencepiece_models(folder):
     whole = read(folder)
     theirs = SentencePieceProcessor(model_proto=(folder / "vocab.spm").read_bytes())
@@ -130,7 +144,7 @@ def test_an_older_output_matrix_is_turned(folder):
         ({"transformer-decoder-autoreg": "rnn"}, "transformer-decoder-autoreg is 'rnn'"),
         ({"transformer-tied-layers": [1, 1]}, "transformer-tied-layers is"),
         ({"transformer-ffn-activation": "gelu"}, "transformer-ffn-activation is 'gelu'"),
-        ({"dec-depth": 1}, "dec-depth is 1, and 2"),
+        ({"dec-depth": 0}, "dec-depth is 0, and 1 to"),
         ({"enc-depth": 10**12, "dec-depth": 10**12}, "enc-depth is 1000000000000"),
         ({"enc-depth": 10**5, "dec-depth": 10**5}, "100,000 layers, and the weights fewer"),
         ({"dim-emb": "wide"}, "dim-emb is 'wide'"),

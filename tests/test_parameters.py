@@ -116,6 +116,13 @@ def test_the_parser_has_three_matrices_of_its_own_around_its_body(source, total)
     assert parts["total"] == total
 
 
+def test_a_student_has_a_third_of_the_decoder():
+    base, student = (parameters_of(PRESETS[name].model, 1000) for name in ("base", "student"))
+    for part, count in base.items():
+        of_decoder = part.startswith("decoder.")
+        assert part == "total" or student[part] == (count // 3 if of_decoder else count)
+
+
 def test_separate_vocabularies_share_only_target_and_output():
     assert parameters_of(BASE.model, 1000, 3000)["embeddings"] == (1000 + 3000) * 512
     assert parameters_of(BASE.model, 1000, 1000)["embeddings"] == (1000 + 1000) * 512

@@ -61,11 +61,25 @@ def test_the_laptop_table_means_over_seeds_and_leaves_unfinished_runs_out(tmp_pa
     info.append(finished_run(tmp_path / "A2", perplexity=1.0, bleu=0, step=5))
     paper = {"perplexity": 5.0, "BLEU": 25.0}
     seconds = {"train base, seed 1": 60.0, "train base, seed 2": 180.0}
-    rows = table.read_rows(info, dict.fromkeys(("base", "A1", "A2"), paper), seconds)
+    runs = table.read_runs(info, seconds)
+    rows = table.to_rows(runs, dict.fromkeys(("base", "A1", "A2"), paper))
     base, a1 = table.to_markdown(rows, {}, "laptop").splitlines()[2:4]
     assert base == "| base | 2 | 4.00 (8.00, 2.00) | 30.0 (30.0, 30.0) |  |  | 63.08 | 3.0 |"
     assert a1 == "| A1 | 1 | 8.00 | 30.0 | +100.0%, +0.0 | +0.0%, +0.0 | 63.08 |  |"
     assert len(rows) == 2
+
+
+def test_recorded_runs_stay_until_the_same_row_and_seed_is_run_again(tmp_path):
+    table = load(TABLE_3 / "table.py")
+    first = table.Run("base", 1, 8.0, 30.0, 63, None, 60.0)
+    second, again = first._replace(seed=2), first._replace(perplexity=7.0)
+    file = tmp_path / "laptop.jsonl"
+    assert [run.commit for run in table.record([first, second], file, "abc")] == ["abc", "abc"]
+    kept = table.record([again, second], file, "def")
+    assert [(run.seed, run.perplexity, run.commit) for run in kept] == [
+        (1, 7.0, "def"),
+        (2, 8.0, "abc"),
+    ]
 
 
 def test_seconds_of_a_resumed_step_are_added_up(tmp_path):
@@ -154,9 +168,8 @@ def test_label_smoothing_is_expected_to_help_bleu_and_to_hurt_perplexity(tmp_pat
     table = load(TABLE_3 / "table.py")
     runs = {"base": (8.0, 30.0), "base-seed2": (8.01, 30.1), "D3": (7.0, 28.0)}
     info = [finished_run(tmp_path / n, perplexity=p, bleu=b) for n, (p, b) in runs.items()]
-    rows = table.read_rows(
-        info, {row: {"perplexity": 5.0, "BLEU": 25.0} for row in ("base", "D3")}
-    )
+    paper = {"perplexity": 5.0, "BLEU": 25.0}
+    rows = table.to_rows(table.read_runs(info), dict.fromkeys(("base", "D3"), paper))
     helps, hurts = (
         line.split(" | ") for line in table.findings_table(rows) if "Label smoothing" in line
     )

@@ -94,7 +94,7 @@ def attend(options: AttendOptions) -> None:
     pair, attention = compute(model, source, options.target, options.device)
     # A page can be switched between all maps; figure and terminal show one kind and layer.
     many = attention.select(kinds=kinds, layers=layers, heads=heads)
-    few = many.select(kinds=kinds or [CROSS], layers=layers or [str(many.layers[-1])])
+    few = partial(few_maps, attention, kinds or [CROSS], layers, heads)
     if html is not None:
         from aiayn.figures.attention_page import draw_page
 
@@ -104,12 +104,20 @@ def attend(options: AttendOptions) -> None:
     if svg is not None:
         from aiayn.figures.attention_svg import draw_attention
 
-        write_bytes(svg, draw_attention([*panels_of(few, token)]).encode())
+        write_bytes(svg, draw_attention([*panels_of(few(), token)]).encode())
         console.say(f"drew {svg}")
     if options.as_json:
         print_json(path, pair, many)
     elif html is None and svg is None:
-        print_heat_maps(few if heads else few.select(heads=[MEAN]), token)
+        print_heat_maps(few() if heads else few().select(heads=[MEAN]), token)
+
+
+def few_maps(
+    attention: "SentenceAttention", kinds: list[str], layers: list[str], heads: list[str]
+) -> "SentenceAttention":
+    """Return the maps of some kinds; of the last layer, unless layers are asked for."""
+    chosen = attention.select(kinds=kinds, layers=layers, heads=heads)
+    return chosen if layers else chosen.last_layers()
 
 
 def read_sentence(text: str) -> str:
@@ -133,20 +141,15 @@ def compute(
 ) -> "tuple[SentencePair, SentenceAttention]":
     """Return the pair of sentences and all attention weights."""
     from aiayn.device import choose_device, prepare_device
-    from aiayn.generation.attention_maps import LONGEST, compute_attention, make_pair
-    from aiayn.generation.search import BeamSearch
-    from aiayn.generation.translator import Translator
+    from aiayn.generation.attention_maps import attend as attend_in
 
     device = choose_device(device_name)
     prepare_device(device)
-    decode = file.config.decode
-    search = BeamSearch(beam=decode.beam, alpha=decode.alpha, beam_rule=decode.beam_rule)
     model = file.build().to(device)
-    translator = Translator([model], file.codec, search, decode.extra_length, longest=LONGEST)
-    pair = make_pair(model, file.codec, translator.translate, source, target)
+    pair, attention = attend_in(model, file.codec, file.config.decode, source, target)
     if pair.score is not None:
         console.say(f"translation: {pair.translation} (score {pair.score:.4f})")
-    return pair, compute_attention(model, file.codec, pair.source, pair.target)
+    return pair, attention
 
 
 def rows_of(attention: "SentenceAttention", token: str | None) -> dict[str, list[int]]:
@@ -173,7 +176,7 @@ def panels_of(attention: "SentenceAttention", token: str | None) -> "Iterator[Pa
     for kind, rows in rows_of(attention, token).items():
         maps = attention.maps[kind]
         queries, keys = readable(maps.queries), readable(maps.keys)
-        for layer, weights_HLM in zip(attention.layers, maps.weights_NHLM, strict=True):
+        for layer, weights_HLM in zip(maps.layers, maps.weights_NHLM, strict=True):
             title = f"{kind} attention, layer {layer}"
             yield Panel(title, queries, keys, attention.heads, weights_HLM, rows)
 
@@ -188,6 +191,7 @@ def print_json(model: Path, pair: "SentencePair", attention: "SentenceAttention"
         **({} if pair.score is None else {"score": pair.score}),
         "layers": attention.layers,
         "heads": attention.heads,
+        "layers_of": {kind: m.layers for kind, m in maps.items()},
         "tokens": {kind: {"queries": m.queries, "keys": m.keys} for kind, m in maps.items()},
         "attention": {
             kind: m.weights_NHLM.astype(float).round(DIGITS).tolist()

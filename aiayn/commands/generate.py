@@ -14,6 +14,7 @@ from zipfile import is_zipfile
 import typer
 
 from aiayn import console
+from aiayn.commands.engines import EngineName, open_translator, require_engine
 from aiayn.commands.options import command
 from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, BeamRule, DecodeConfig, FormatName
 from aiayn.data.atomic import require_writable
@@ -60,6 +61,9 @@ class GenerateOptions:
     """Where to write. Interrupted, the same command resumes."""
     prefix: Annotated[Path | None, _text(show_default=False)] = None
     """What the translations have to begin with, line by line; an empty line: no prefix."""
+    to: Annotated[str, _text(metavar="LANGUAGE", show_default=False)] = ""
+    """The language to translate to, of a model that knows several by tags: deu puts >>deu<<
+    before each line."""
     strict: Annotated[bool, typer.Option("--strict")] = False
     """Exit with 3 in the end if a line was cut into pieces, not ended or not UTF-8."""
     beam: Annotated[int | None, _search(min=1)] = None
@@ -103,6 +107,10 @@ class GenerateOptions:
     source-target, from 0."""
     device: Annotated[str, _run()] = "auto"
     """auto, cpu, cuda or mps."""
+    engine: Annotated[EngineName, _run()] = "torch"
+    """torch: our own search, the exact reference; ctranslate2: the search of CTranslate2, often
+    faster, with a few other translations, and converted once into ~/.cache/aiayn; it needs
+    aiayn\\[export], and has no ensembles, sampling or parsing."""
     precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"
     """int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."""
     threads: Annotated[int, _run(min=0)] = 0
@@ -127,23 +135,29 @@ class GenerateOptions:
                 f"--alpha {self.alpha:g} is not a length penalty",
                 fix=f"give a number of at least 0 and below {ALPHA_LIMIT}; the paper: 0.6",
             )
-        usual = (GenerateOptions.top_k, GenerateOptions.top_p, GenerateOptions.temperature)
-        if (self.top_k, self.top_p, self.temperature) != usual and not self.sample:
-            raise UsageError(
-                "--top-k, --top-p and --temperature are for sampling", fix="pass --sample, too"
-            )
-        if not (SMALLEST <= self.temperature < math.inf and self.top_p >= SMALLEST):
-            raise UsageError(
-                f"--temperature {self.temperature:g} --top-p {self.top_p:g} leave nothing to"
-                " draw from",
-                fix=f"give {SMALLEST:g} or more; --greedy takes the most probable token",
-            )
+        require_engine(self)
+        self._check_sampling()
         self._check_files()
 
     @property
     def writes_file(self) -> Path | None:
         """The file to write; None: standard output."""
         return None if self.output == STDOUT else self.output
+
+    def _check_sampling(self) -> None:
+        for name in ("temperature", "top_p", "top_k"):
+            value, option = getattr(self, name), f"--{name.replace('_', '-')}"
+            if name != "top_k" and not SMALLEST <= value < math.inf:
+                raise UsageError(
+                    f"{option} {value:g} leaves nothing to draw from",
+                    fix=f"give {SMALLEST:g} or more; --greedy takes the most probable token",
+                )
+            if value != getattr(GenerateOptions, name) and not self.sample:
+                raise UsageError(f"{option} is for sampling", fix="pass --sample, too")
+
+    def extra_length_of(self, decode: DecodeConfig) -> int:
+        """Return how many more tokens than its input an output has at most."""
+        return decode.extra_length if self.extra_length is None else self.extra_length
 
     def _check_files(self) -> None:
         for more in self.models[1:]:
@@ -166,18 +180,22 @@ class GenerateOptions:
         from aiayn.generation.search import BeamSearch
 
         rules = Rules(min_length=self.min_length, no_repeat=self.no_repeat_ngram)
-        alpha = decode.alpha if self.alpha is None else self.alpha
-        count = self.nbest or 1
         if not self.sample:
-            beam = 1 if self.greedy else self.beam or max(decode.beam, count)
-            rule = self.beam_rule or decode.beam_rule
-            return BeamSearch(beam=beam, alpha=alpha, beam_rule=rule, nbest=count, rules=rules)
+            beam = 1 if self.greedy else self.beam
+            return BeamSearch.of(
+                decode,
+                beam=beam,
+                alpha=self.alpha,
+                beam_rule=self.beam_rule,
+                nbest=self.nbest,
+                rules=rules,
+            )
         return Sampling(
-            samples=count,
+            samples=self.nbest or 1,
             top_k=self.top_k,
             top_p=self.top_p,
             temperature=self.temperature,
-            alpha=alpha,
+            alpha=decode.alpha if self.alpha is None else self.alpha,
             seed=self.seed,
             rules=rules,
         )
@@ -193,27 +211,14 @@ def generate(options: GenerateOptions) -> None:
     """
     # Before torch is imported, which takes a second: a mistake is reported at once.
     options.check()
-    from aiayn.device import share_cores
+    from aiayn.data.language_tags import find_tag
     from aiayn.distributed import join_process_group
-    from aiayn.generation.prepare import load_models
-    from aiayn.generation.translator import Translator, translate_lines
+    from aiayn.generation.translator import translate_lines
     from aiayn.run_folder import find_model
 
     paths = [find_model(model) for model in options.models]
     with join_process_group(options.device) as group:
-        files, networks = load_models(paths, group.device, options.precision)
-        decode = files[0].config.decode
-        extra = decode.extra_length if options.extra_length is None else options.extra_length
-        translator = Translator(
-            networks,
-            files[0].codec,
-            options.search(decode),
-            extra,
-            options.batch_tokens,
-            workers=share_cores(group.device, options.threads),
-            longest=decode.longest,
-            aligns=options.align,
-        )
+        translator = open_translator(options, paths, group)
         work = partial(translate_lines, translator, group=group)
         if not group.is_first:
             for _ in work((), report=lambda lines: None):
@@ -222,14 +227,18 @@ def generate(options: GenerateOptions) -> None:
         if paths != options.models:
             console.say(f"model: {', '.join(map(str, paths))}")
         with closing(translator):
-            unusual, first_lines = write_translations(work, options, paths)
+            tag = find_tag(options.to, translator.codec) if options.to else ""
+            unusual, first_lines = write_translations(work, options, paths, tag)
+    if options.engine == "ctranslate2":
+        console.say("searched by CTranslate2, in the order of the paper's length penalty")
     report(unusual, first_lines, options.strict)
 
 
 def write_translations(
-    work: "Work", options: GenerateOptions, paths: list[Path]
+    work: "Work", options: GenerateOptions, paths: list[Path], tag: str
 ) -> tuple[Counter[str], dict[str, list[int]]]:
     """Translate and write line by line; return the unusual lines: counts, first numbers."""
+    from aiayn.data.language_tags import tag_line
     from aiayn.generation.output import OutputFormat, open_output
     from aiayn.generation.streaming import read_input
     from aiayn.generation.translator import unusual_features
@@ -242,7 +251,10 @@ def write_translations(
     ):
         step(file.lines)
         lines = file.skip(read_input(options.input, options.prefix))
-        for line, translation in work(lines, report=step):
+        tagged = (line._replace(text=tag_line(tag, line.text)) for line in lines)
+        for line, translation in work(tagged, report=step):
+            if tag:
+                translation = translation.without_tag()
             rows = layout.rows(file.lines + 1, translation)
             found = unusual_features(line, translation)
             file.write(line, rows, found)

@@ -63,8 +63,8 @@ def import_(options: ImportOptions) -> None:
     save_model(output, file)
     c = file.config.model
     console.say(
-        f"wrote {output}: {c.layers} layers, d_model {c.d_model}, {c.heads} heads,"
-        f" {len(file.codec.source):,} and {len(file.codec.target):,} subwords"
+        f"wrote {output}: {c.layers} + {c.decoder_depth} layers, d_model {c.d_model},"
+        f" {c.heads} heads, {len(file.codec.source):,} and {len(file.codec.target):,} subwords"
     )
 
 

@@ -1,5 +1,6 @@
 """A finished data folder, as `aiayn preprocess` leaves it and everything else reads it."""
 
+import hashlib
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,9 @@ from aiayn.errors import DataError, UsageError, counted
 
 VOCABULARY_FOLDER = "vocab"
 UNFINISHED_FOLDER = "unfinished"
+# Checksums of the vocabulary and of the manifest, which has those of the shards: for us and
+# for `sha256sum -c`. The first version wrote none.
+SUMS_FILE = "SHA256SUMS"
 # Share of unknown tokens above which there is a warning.
 MANY_UNKNOWN = 0.01
 
@@ -51,6 +55,12 @@ class DataFolder:
         if codec.fingerprint != self.manifest.vocabulary_sha256:
             raise DataError(f"{path} is not the vocabulary of this data", fix=REPAIR)
         return codec
+
+    @cached_property
+    def training_sha256(self) -> str:
+        """Sha256 over the training pairs and the vocabulary."""
+        shards = [shard.bin_sha256 for shard in self.manifest.splits["train"].shards]
+        return hashlib.sha256(" ".join([*shards, self.codec.fingerprint]).encode()).hexdigest()
 
     def has(self, split: SplitName) -> bool:
         """Whether there is such a split; there always is a `train`."""
@@ -154,7 +164,24 @@ class DataFolder:
             if file_sha256(path) != digest:
                 raise DataError(f"{path} is not the file that preprocess wrote", fix=REPAIR)
         assert self.codec  # loading it compares its fingerprint
+        sums = self.path / SUMS_FILE
+        if sums.is_file() and sums.read_bytes() != sums_of(self.path):
+            raise DataError(
+                f"{self.path / MANIFEST_FILE}, {VOCABULARY_FOLDER} or {SUMS_FILE} is not as"
+                " preprocess wrote it",
+                fix=REPAIR,
+            )
         return [*self.checksums(), VOCABULARY_FOLDER]
+
+
+def sums_of(folder: Path, manifest: bytes | None = None) -> bytes:
+    """Return the checksums of a folder, which may not have its manifest yet."""
+    if manifest is None:
+        manifest = (folder / MANIFEST_FILE).read_bytes()
+    lines = [f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST_FILE}\n"]
+    for path in sorted((folder / VOCABULARY_FOLDER).iterdir()):
+        lines.append(f"{file_sha256(path)}  {VOCABULARY_FOLDER}/{path.name}\n")
+    return "".join(lines).encode()
 
 
 def _describe(split: Split) -> dict[str, Any]:

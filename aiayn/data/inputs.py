@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import count, islice, zip_longest
 from pathlib import Path
 
+from aiayn.data.language_tags import tag_line
 from aiayn.data.text import BYTE_ORDER_MARK, UNREADABLE, damaged, decode_line, open_bytes
 from aiayn.data.trees import clean, linearize, read_trees, write
 from aiayn.errors import DataError, counted
@@ -46,9 +47,13 @@ class Block:
 class Input(ABC):
     """Something that pairs can be read from."""
 
-    def __init__(self, *files: Path, name: str = "") -> None:
-        """Read pairs from files; `name` is what errors and lists call them."""
+    def __init__(self, *files: Path, name: str = "", tag: str = "") -> None:
+        """Read pairs from files; `name` is what errors and lists call them.
+
+        A tag stands before each source line.
+        """
         self.files = files
+        self.tag = tag
         self.name = name or str(files[0])
 
     @abstractmethod
@@ -121,6 +126,8 @@ def read_blocks(inputs: Sequence[Input]) -> Iterator[Block]:
         line = 1
         for source, target, reference in each.read():
             pairs = source.count("\n")
+            if each.tag:
+                source = join_lines(tag_line(each.tag, line) for line in split_lines(source))
             yield Block(each.name, line, start, pairs, source, target, reference)
             line += pairs
             start += pairs

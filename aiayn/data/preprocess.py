@@ -12,11 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import file_sha256, lock_folder, require_writable
+from aiayn.data.atomic import file_sha256, lock_folder, open_new, require_writable, write_bytes
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoder
 from aiayn.data.first_pass import Inputs, first_pass
-from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER, DataFolder
+from aiayn.data.folder import (
+    SUMS_FILE,
+    UNFINISHED_FOLDER,
+    VOCABULARY_FOLDER,
+    DataFolder,
+    sums_of,
+)
 from aiayn.data.inputs import TabbedText
 from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, Manifest, Split, SplitName
 from aiayn.data.second_pass import second_pass
@@ -104,14 +110,17 @@ def _finish(output: Path, state: State, codec: Codec, dropped: Path | None) -> N
             )
     if dropped:
         write_dropped(dropped, output, [s for each in splits.values() for s in each.shards])
-    Manifest(
+    manifest = Manifest(
         settings=state.job.settings,
         vocabulary_sha256=codec.fingerprint,
         source_vocabulary=len(codec.source),
         target_vocabulary=len(codec.target),
         bytes_per_id=Encoder(codec).id_type.itemsize,
         splits=splits,
-    ).save(output)
+    )
+    write_bytes(output / SUMS_FILE, sums_of(output, manifest.content))
+    # From here on the folder is finished.
+    write_bytes(output / MANIFEST_FILE, manifest.content)
     shutil.rmtree(output / UNFINISHED_FOLDER, ignore_errors=True)
 
 
@@ -162,9 +171,9 @@ def _spooled(inputs: Inputs, output: Path) -> Iterator[Inputs]:
         raise UsageError("standard input is named twice", fix="put one of the two in files")
     path = output / SPOOL
     try:
-        with path.open("wb") as file, open_bytes(STDIN) as stream:
+        with open_new(path) as file, open_bytes(STDIN) as stream:
             shutil.copyfileobj(stream, file)
-        kept = TabbedText(path, name="standard input")
+        kept = TabbedText(path, name="standard input", tag=streams[0].tag)
         yield {k: [kept if i in streams else i for i in each] for k, each in inputs.items()}
     finally:
         path.unlink(missing_ok=True)

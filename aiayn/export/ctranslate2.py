@@ -49,12 +49,14 @@ def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
 def _specification(model: Transformer, codec: Codec) -> Any:
     """Return the model as a specification of CTranslate2."""
     c = model.config
-    sizes = {"num_layers": c.layers, "num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
+    sizes = {"num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
     kind = {"pre_norm": False, "activation": _activation(c.activation)}
-    encoder = ctranslate2.specs.TransformerEncoderSpec(**sizes, **kind)
+    encoder = ctranslate2.specs.TransformerEncoderSpec(c.layers, **sizes, **kind)
     # What `generate --align` looks at: all heads of the layer before the last.
-    alignment = {"alignment_layer": max(c.layers - 2, 0), "alignment_heads": c.heads}
-    decoder = ctranslate2.specs.TransformerDecoderSpec(**sizes, **kind, **alignment)
+    alignment = {"alignment_layer": max(c.decoder_depth - 2, 0), "alignment_heads": c.heads}
+    decoder = ctranslate2.specs.TransformerDecoderSpec(
+        c.decoder_depth, **sizes, **kind, **alignment
+    )
     _set_input(encoder, encoder.embeddings[0], model.source_embedding, model.source_positions)
     _set_input(decoder, decoder.embeddings, model.target_embedding, model.target_positions)
     decoder.start_from_zero_embedding = True

@@ -217,9 +217,9 @@ def wanted_parameters(config: Config, codec: Codec, given: int) -> dict[str, Ten
     """Return our parameters for these settings, without their memory; `given` are theirs."""
     c = config.model
     # Each layer has weights of its own, so a claim of more layers is false.
-    if c.layers > given:
+    if (layers := max(c.layers, c.decoder_depth)) > given:
         raise DataError(
-            f"the settings have {c.layers:,} layers, and the weights fewer", fix=COPY_AGAIN
+            f"the settings have {layers:,} layers, and the weights fewer", fix=COPY_AGAIN
         )
     widest = max(c.d_model, c.d_ff, c.heads * c.d_k, c.heads * c.d_v, c.max_positions)
     if widest > LARGEST_SIZE:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from aiayn.checkpoint import ModelFile
-from aiayn.config import Config, ModelConfig, Tie
+from aiayn.config import Config, ModelConfig, Tie, decoder_layers
 from aiayn.data.bpe_codes import CodesVocabulary
 from aiayn.data.codec import Codec
 from aiayn.data.settings import LANGUAGES, CodecSettings, Pretokenize
@@ -59,8 +59,9 @@ SAME = {
     "decoder_layers_to_keep": None,
     "activation_fn": "relu",
 }
+DEPTHS = ("encoder_layers", "decoder_layers")
 # Sizes that encoder and decoder share in our models.
-ON_BOTH_SIDES = ("layers", "embed_dim", "ffn_embed_dim", "attention_heads", "learned_pos")
+ON_BOTH_SIDES = ("embed_dim", "ffn_embed_dim", "attention_heads", "learned_pos")
 SOURCE, TARGET = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
 OUTPUT, OLDER_OUTPUT = "decoder.output_projection.weight", "decoder.embed_out"
 # What layers' norms were called by number.
@@ -135,6 +136,7 @@ def _check(options: dict[str, Any], path: Path) -> dict[str, Any]:
     wanted["arch"] = (
         options["arch"] if options["arch"].startswith("transformer") else "transformer"
     )
+    options.setdefault("decoder_layers", options.get("encoder_layers"))
     for name, value in wanted.items():
         # An older fairseq does not tell options that it did not have.
         if (options.get(name, SAME.get(name)) or None) != (value or None):
@@ -142,7 +144,8 @@ def _check(options: dict[str, Any], path: Path) -> dict[str, Any]:
                 f"{path}: {name} is {options.get(name)!r}, and {value!r} is wanted",
                 fix=NOT_OURS,
             )
-    check_sizes(options, [f"encoder_{size}" for size in ON_BOTH_SIDES[:-1]], path)
+    sizes = [f"encoder_{size}" for size in ON_BOTH_SIDES[:-1]]
+    check_sizes(options, [*DEPTHS, *sizes], path)
     if options["encoder_embed_dim"] % options["encoder_attention_heads"]:
         reason = "encoder_attention_heads does not divide encoder_embed_dim"
         raise DataError(f"{path}: {reason}", fix=NOT_OURS)
@@ -158,6 +161,7 @@ def _config(options: dict[str, Any], theirs: dict[str, Tensor], *, shared: bool)
     rows = [len(table) - OFFSET for name, table in theirs.items() if _is_table(name)]
     return ModelConfig(
         layers=options["encoder_layers"],
+        decoder_layers=decoder_layers(*(options[depth] for depth in DEPTHS)),
         d_model=d_model,
         d_ff=options["encoder_ffn_embed_dim"],
         heads=heads,

@@ -14,7 +14,14 @@ from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
 from aiayn.checkpoint import ModelFile
-from aiayn.config import Activation, Config, DecodeConfig, ModelConfig, Tie
+from aiayn.config import (
+    Activation,
+    Config,
+    DecodeConfig,
+    ModelConfig,
+    Tie,
+    decoder_layers,
+)
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
 from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
@@ -44,7 +51,8 @@ WANTED = {
     "static_position_embeddings": True,
 }
 # Settings that encoder and decoder share in our models.
-ON_BOTH_SIDES = ("layers", "ffn_dim", "attention_heads")
+ON_BOTH_SIDES = ("ffn_dim", "attention_heads")
+DEPTHS = ("encoder_layers", "decoder_layers")
 # Our activation for each name of theirs; silu is another name of swish.
 ACTIVATIONS: dict[str, Activation] = {
     **{marian_mt_model.their_activation(ours): ours for ours in get_args(Activation)},
@@ -120,7 +128,8 @@ def _read_settings(path: Path) -> dict[str, Any]:
 
     if settings["model_type"] != "marian":
         refuse("model_type", "marian", "give the folder of a MarianMTModel")
-    sizes = ["vocab_size", "d_model", *(f"encoder_{name}" for name in ON_BOTH_SIDES)]
+    of_encoder = (f"encoder_{name}" for name in ON_BOTH_SIDES)
+    sizes = ["vocab_size", "d_model", *DEPTHS, *of_encoder]
     sizes += ["decoder_vocab_size"] * (settings.get("decoder_vocab_size") is not None)
     check_sizes(settings, sizes, path)
     wanted: dict[str, Any] = {name: value for name, value in WANTED.items() if name in settings}
@@ -138,6 +147,7 @@ def _config(settings: dict[str, Any], tie: Tie, output_bias: bool) -> ModelConfi
     heads = settings["encoder_attention_heads"]
     return ModelConfig(
         layers=settings["encoder_layers"],
+        decoder_layers=decoder_layers(*(settings[depth] for depth in DEPTHS)),
         d_model=settings["d_model"],
         d_ff=settings["encoder_ffn_dim"],
         heads=heads,

@@ -14,7 +14,15 @@ import yaml
 from torch import Tensor
 
 from aiayn.checkpoint import ModelFile
-from aiayn.config import ALPHA_LIMIT, Activation, Config, DecodeConfig, ModelConfig, Tie
+from aiayn.config import (
+    ALPHA_LIMIT,
+    Activation,
+    Config,
+    DecodeConfig,
+    ModelConfig,
+    Tie,
+    decoder_layers,
+)
 from aiayn.config_file import read_yaml
 from aiayn.data.codec import Codec
 from aiayn.data.folder import VOCABULARY_FOLDER
@@ -35,7 +43,8 @@ from aiayn.export.foreign_files import (
 )
 from aiayn.export.marian import CONFIG, DECODER
 
-SIZES = ("dim-emb", "enc-depth", "transformer-heads", "transformer-dim-ffn")
+DEPTHS = ("enc-depth", "dec-depth")
+SIZES = (*DEPTHS, "dim-emb", "transformer-heads", "transformer-dim-ffn")
 # Where the output is not tied, older versions stored it the other way round.
 OLDER_OUTPUT = "decoder_ff_logit_out_W"
 # SentencePiece models beside vocabularies in YAML, as OPUS-MT has them.
@@ -174,7 +183,6 @@ def _allowed(settings: dict[str, Any]) -> dict[str, Sequence[object]]:
         **{name: [value] for name, value in usual.items()},
         "type": get_args(names.Type),
         "transformer-ffn-activation": get_args(Activation),
-        "dec-depth": [settings.get("enc-depth")],
         "transformer-postprocess-emb": ["d", "", None],
         "transformer-train-positions": [False, None],
     }
@@ -208,6 +216,7 @@ def _config(
     rows = theirs.get(positions, torch.empty(0))
     return ModelConfig(
         layers=settings["enc-depth"],
+        decoder_layers=decoder_layers(*(settings[depth] for depth in DEPTHS)),
         d_model=d_model,
         d_ff=settings["transformer-dim-ffn"],
         heads=heads,

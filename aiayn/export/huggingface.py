@@ -111,11 +111,13 @@ def _weights(model: Transformer) -> dict[str, Tensor]:
 def _config(file: ModelFile, model: Transformer) -> dict[str, Any]:
     """Return the settings under their names in config.json."""
     c = file.config.model
-    sides = {"layers": c.layers, "attention_heads": c.heads, "ffn_dim": c.d_ff}
+    sides = {"attention_heads": c.heads, "ffn_dim": c.d_ff}
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "d_model": c.d_model,
+        "encoder_layers": c.layers,
+        "decoder_layers": c.decoder_depth,
         **{f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in sides.items()},
         "activation_function": marian_mt_model.their_activation(c.activation),
         "dropout": c.dropout,

@@ -164,7 +164,7 @@ def _settings(file: ModelFile, model: Transformer, rows: list[Tensor]) -> dict[s
         "dim-emb": c.d_model,
         "dim-vocabs": [len(side) for side in rows],
         "enc-depth": c.layers,
-        "dec-depth": c.layers,
+        "dec-depth": c.decoder_depth,
         "transformer-heads": c.heads,
         "transformer-dim-ffn": c.d_ff,
         "transformer-ffn-activation": c.activation,
@@ -215,8 +215,8 @@ ONE_BY_ONE = """`mini-batch: 1` must stay: with a beam, Marian's
 transformer-new mixes up the sentences of a batch. """
 NOTES = f"""A sentence has at most {POSITIONS:,}
 tokens. `aiayn generate --beam-rule marian` searches as Marian does. SentencePiece knows no
-escapes: a text with the signs U+2581 or U+2585 loses them; aiayn keeps them. On the command line: `marian-decoder -c decoder.yml < text`. `aiayn import` reads
-this folder."""
+escapes: a text with the signs U+2581 or U+2585 loses them; aiayn keeps them. On the command
+line: `marian-decoder -c decoder.yml < text`. `aiayn import` reads this folder."""
 
 
 def _readme(file: ModelFile) -> str:

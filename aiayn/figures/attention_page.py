@@ -24,6 +24,7 @@ def draw_page(attention: SentenceAttention, *, title: str, chosen: dict[str, lis
         "whole": WHOLE,
         "kinds": {
             kind: {
+                "layers": maps.layers,
                 "queries": readable(maps.queries),
                 "keys": readable(maps.keys),
                 "chosen": chosen.get(kind, []),

@@ -27,7 +27,7 @@ def draw_curves(metrics: Sequence[dict[str, Any]]) -> str:
         },
         "validation score": {
             name: [(r["step"], r["valid"][name]) for r in valid if name in r["valid"]]
-            for name in ("BLEU", "F1")
+            for name in ("BLEU", "chrF2", "F1")
         },
         "learning rate": {"rate": [(row["step"], row["learning_rate"]) for row in trained]},
     }

@@ -65,6 +65,15 @@ def align(
     return found
 
 
+def align_texts(
+    model: Transformer, codec: Codec, sources: Sequence[str], targets: Sequence[str]
+) -> list[Alignment]:
+    """Return the alignments of given translations."""
+    texts = [[text.strip() for text in side] for side in (sources, targets)]
+    encoded = codec.encode_source_batch(texts[0]), codec.encode_target_batch(texts[1])
+    return [found.links for found in align([model], codec, list(zip(*encoded, strict=True)))]
+
+
 @torch.inference_mode()
 def attention_weights(
     model: Transformer,
@@ -111,6 +120,14 @@ def join_alignments(pieces: Iterable[AlignedPair], repeated: int = 0) -> Alignme
         source_start += piece.source_words - repeated
         target_start += piece.target_words
     return links
+
+
+def spell_words(vocabulary: Vocabulary, ids: list[int]) -> list[str]:
+    """Return the words that alignments count, as text."""
+    found: dict[int, list[int]] = {}
+    for token, word in zip(ids, words_of(vocabulary, ids), strict=True):
+        found.setdefault(word, []).append(token)
+    return [vocabulary.decode(tokens).strip() for tokens in found.values()]
 
 
 def words_of(vocabulary: Vocabulary, ids: list[int]) -> list[int]:

@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aiayn.config import DecodeConfig
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.trees import clean, linearize, parse_tree
 from aiayn.errors import DataError, UsageError
 from aiayn.generation.alignment import attention_weights
-from aiayn.generation.translator import Translation
+from aiayn.generation.search import BeamSearch
+from aiayn.generation.translator import Translation, Translator
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
 
@@ -43,6 +45,8 @@ class AttentionMaps:
     keys: list[str]
     """Of the decoder's self-attention, the tokens that it has read so far."""
     weights_NHLM: NDArray[np.float32]
+    layers: list[int]
+    """The layers that the weights are of, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +58,41 @@ class SentenceAttention:
     target: list[str]
     maps: dict[str, AttentionMaps]
     """By kind."""
-    layers: list[int]
-    """The layers that the weights are of, counted from 1."""
     heads: list[int | str]
     """The heads, counted from 1; or MEAN alone."""
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers of any kind, counted from 1: encoder and decoder may have other depths."""
+        return sorted({layer for maps in self.maps.values() for layer in maps.layers})
 
     def select(
         self, kinds: Sequence[str] = (), layers: Sequence[str] = (), heads: Sequence[str] = ()
     ) -> "SentenceAttention":
         """Return a selection; none given, or `all`: all of them. Heads may be MEAN alone."""
-        chosen_layers = _choose("layer", layers, self.layers)
+        whole = {kind: self.maps[kind] for kind in _choose("kind", kinds, list(self.maps))}
+        chosen_layers = _choose("layer", layers, replace(self, maps=whole).layers)
         chosen_heads = _choose_heads(heads, self.heads)
         maps = {}
-        for kind in _choose("kind", kinds, list(self.maps)):
-            weights_NHLM = self.maps[kind].weights_NHLM
-            weights_NHLM = weights_NHLM[[self.layers.index(layer) for layer in chosen_layers]]
+        for kind, of_kind in whole.items():
+            own = [layer for layer in of_kind.layers if layer in chosen_layers]
+            if not own:
+                continue
+            weights_NHLM = of_kind.weights_NHLM[[of_kind.layers.index(layer) for layer in own]]
             if chosen_heads == [MEAN]:
                 weights_NHLM = weights_NHLM.mean(axis=1, keepdims=True)
             else:
                 weights_NHLM = weights_NHLM[:, [self.heads.index(h) for h in chosen_heads]]
-            maps[kind] = replace(self.maps[kind], weights_NHLM=weights_NHLM)
-        return replace(self, maps=maps, layers=chosen_layers, heads=chosen_heads)
+            maps[kind] = replace(of_kind, weights_NHLM=weights_NHLM, layers=own)
+        return replace(self, maps=maps, heads=chosen_heads)
+
+    def last_layers(self) -> "SentenceAttention":
+        """Return the last layer of each kind."""
+        last = {
+            kind: replace(maps, weights_NHLM=maps.weights_NHLM[-1:], layers=maps.layers[-1:])
+            for kind, maps in self.maps.items()
+        }
+        return replace(self, maps=last)
 
 
 def _choose_heads(wanted: Sequence[str], existing: Sequence[int | str]) -> list[int | str]:
@@ -111,17 +129,26 @@ def compute_attention(
     # The decoder's input is its output one position later.
     sides = ((read, read), (written, [START, *written[:-1]]), (written, read))
     maps = {}
-    for kind, (queries, keys) in zip(KINDS, sides, strict=True):
-        of_sentence = [weights_BHLM[0] for weights_BHLM in islice(kept, model.config.layers)]
+    for kind, use, (queries, keys) in zip(KINDS, uses, sides, strict=True):
+        of_sentence = [weights_BHLM[0] for weights_BHLM in islice(kept, len(use))]
         weights_NHLM = torch.stack(of_sentence).float().cpu().numpy()
         if not np.isfinite(weights_NHLM).all():
             raise DataError(
                 "the model's weights are not numbers",
                 fix="use an earlier checkpoint of the run",
             )
-        maps[kind] = AttentionMaps(queries, keys, weights_NHLM)
-    layers, heads = range(1, model.config.layers + 1), range(1, model.config.heads + 1)
-    return SentenceAttention(read, written, maps, [*layers], [*heads])
+        maps[kind] = AttentionMaps(queries, keys, weights_NHLM, [*range(1, len(use) + 1)])
+    return SentenceAttention(read, written, maps, [*range(1, model.config.heads + 1)])
+
+
+def attend(
+    model: Transformer, codec: Codec, decode: DecodeConfig, source: str, target: str | None
+) -> tuple["SentencePair", SentenceAttention]:
+    """Return a sentence with its target, or the model's own, and all attention weights."""
+    search = BeamSearch.of(decode)
+    translator = Translator([model], codec, search, decode.extra_length, longest=LONGEST)
+    pair = make_pair(model, codec, translator.translate, source, target)
+    return pair, compute_attention(model, codec, pair.source, pair.target)
 
 
 class SentencePair(NamedTuple):

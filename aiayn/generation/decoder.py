@@ -34,8 +34,8 @@ class KeyValueCache:
 
     def __init__(self, model: Transformer) -> None:
         c, like = model.config, model.target_embedding.weight
-        self.keys = like.new_empty(c.layers, 0, c.heads, 0, c.d_k)
-        self.values = like.new_empty(c.layers, 0, c.heads, 0, c.d_v)
+        self.keys = like.new_empty(c.decoder_depth, 0, c.heads, 0, c.d_k)
+        self.values = like.new_empty(c.decoder_depth, 0, c.heads, 0, c.d_v)
 
     def reserve(self, places: int, columns: int) -> None:
         """Make room for so many places and columns; what fits stays."""

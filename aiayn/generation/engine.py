@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from aiayn.generation.search import Hypothesis, Search, Step
+from aiayn.generation.search import Hypothesis, Search, Step, round_up
 from aiayn.generation.segmentation import Segment
 
 # Hypotheses that grow at once: with more, products are hardly faster.
@@ -20,6 +20,7 @@ ADMITTED_PART = 8
 USUAL_BEAM = 4
 
 NumberedSegment = tuple[int, Segment]
+Found = tuple[int, list[Hypothesis]]
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,11 @@ class Engine:
     """Sentences that are searched at once, at most."""
 
     @torch.inference_mode()
-    def run(self, work: deque[NumberedSegment]) -> Iterator[tuple[int, list[Hypothesis]]]:
-        """Yield the hypotheses of each sentence, by its number, as it ends.
+    def steps(self, work: deque[NumberedSegment]) -> Iterator[list[Found]]:
+        """Yield after each step the hypotheses of what has ended with it, by its number.
 
-        Sentences are taken from the left as places become free: the longest come first.
+        Sentences are taken from the left as places become free: of a text, the longest come
+        first. More may be added to the work between two steps.
         """
         state = self.search.start()
         active: list[NumberedSegment] = []
@@ -47,17 +49,18 @@ class Engine:
                 segments = [segment for _, segment in new]
                 logits_B1W = self.step.admit([segment.source for segment in segments])
                 limit = max(segment.task.limit for segment in segments)
-                state.reserve(self._places(active), limit)
+                state.reserve(self._room(active), limit)
                 state.admit([segment.task for segment in segments], logits_B1W)
             else:
                 state.advance(self.step)
             found, (origins, places) = state.take_finished()
+            ended = [(active[place][0], of_place) for place, of_place in found.items()]
             if found:
-                yield from ((active[place][0], of_place) for place, of_place in found.items())
                 for origin, place in zip(origins.tolist(), places.tolist(), strict=True):
                     active[place] = active[origin]
                 del active[state.count :]
                 self.step.move(origins, places, state.count)
+            yield ended
 
     def _take(
         self, work: deque[NumberedSegment], active: list[NumberedSegment]
@@ -72,19 +75,27 @@ class Engine:
         new = [work.popleft() for _ in range(min(free, len(work)))]
         both = [segment for _, segment in active + new]
         self.step.reserve(
-            places,
+            self._room(active + new),
             max(len(segment.source) for segment in both),
             max(segment.task.limit for segment in both),
         )
         return new
 
+    def _room(self, sentences: list[NumberedSegment]) -> int:
+        """Return how many places to have for these: hardly more than they need."""
+        return min(self._places(sentences), round_up(len(sentences)))
+
     def _places(self, sentences: list[NumberedSegment]) -> int:
         """Return how many sentences of this size are searched at once."""
         longest = max(len(segment.source) for _, segment in sentences)
         width = self.search.width
-        # A wide beam takes memory as more sentences would.
-        tokens = self.batch_tokens // max(1, width // USUAL_BEAM)
+        tokens = tokens_at_once(self.batch_tokens, width)
         places = max(1, min(tokens // longest, ROWS // width, self.most))
         # Few sizes, an eighth apart: room is not made anew for each length.
         step = 1 << max(0, places.bit_length() - 3)
         return places // step * step
+
+
+def tokens_at_once(batch_tokens: int, width: int) -> int:
+    """Return the padded source tokens of a batch: a wide beam takes memory as more would."""
+    return max(1, batch_tokens // max(1, width // USUAL_BEAM))

@@ -12,14 +12,22 @@ import torch
 
 from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.codec import Codec
+from aiayn.data.language_tags import tag_length
 from aiayn.data.trees import delinearize, write
 from aiayn.data.workers import Workers
 from aiayn.device import if_it_fits
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, MemoryTooSmall, UsageError
-from aiayn.generation.alignment import Alignment, Pair, align, join_alignments
+from aiayn.generation.alignment import (
+    AlignedPair,
+    Alignment,
+    Pair,
+    align,
+    join_alignments,
+    spell_words,
+)
 from aiayn.generation.decoder import CachedDecoder, Ensemble
-from aiayn.generation.engine import Engine, NumberedSegment
+from aiayn.generation.engine import ROWS, Engine, Found, NumberedSegment
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
@@ -28,7 +36,7 @@ from aiayn.generation.search import (
     Step,
     Task,
 )
-from aiayn.generation.segmentation import Segment, has_language_tag, segment
+from aiayn.generation.segmentation import Segment, segment
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.tree_rule import TreeSymbols
 from aiayn.model.transformer import Transformer
@@ -42,7 +50,6 @@ PARTS, SMALLEST_PART = 2, 16
 STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Report = Callable[[int], None]
-Found = tuple[int, list[Hypothesis]]
 
 
 class Output(NamedTuple):
@@ -74,6 +81,14 @@ class Translation(NamedTuple):
         """The best translation."""
         return self.outputs[0].text
 
+    def without_tag(self) -> "Translation":
+        """Return alignments that count the words of the line alone, where we added a tag."""
+        outputs = [
+            output._replace(alignment=[(s - 1, t) for s, t in output.alignment or () if s])
+            for output in self.outputs
+        ]
+        return self._replace(outputs=outputs) if self.outputs[0].alignment is not None else self
+
 
 @dataclass(frozen=True)
 class Translator:
@@ -101,29 +116,44 @@ class Translator:
         self, lines: Sequence[Line], report: Report = lambda lines: None
     ) -> list[Translation]:
         """Translate lines together; `report` is called with how many more are done."""
+        cut = self.cut(lines)
+        report(sum(not segments for segments in cut))
+        # Segments of all lines are searched together, and handed out again line by line.
+        found = iter(self._search_all([each for segments in cut for each in segments], report))
+        return self.join(lines, cut, [[next(found) for _ in segments] for segments in cut])
+
+    def cut(self, lines: Sequence[Line]) -> list[list[Segment]]:
+        """Return what to search for each line: nothing if it is empty, else mostly one."""
         texts = [line.text.strip() for line in lines]
-        longest = min([self.longest, *(m.longest or self.longest for m in self.models)])
+        longest = min(self.longest, self.positions or self.longest)
         sources = [
             segment(ids, longest, self.codec.source)
             for ids in self.codec.encode_source_batch(texts)
         ]
-        report(sum(not of_line for of_line in sources))
-        work = [
-            self._segment(
-                ids,
-                line.prefix if number == 0 else "",
-                # Of a line that was cut, each segment is a tree over its own words.
-                text if len(of_line) == 1 else self.codec.source.decode(ids),
-                first=number == 0,
-            )
+        return [
+            [
+                self._segment(
+                    ids,
+                    line.prefix if number == 0 else "",
+                    # Of a line that was cut, each segment is a tree over its own words.
+                    text if len(of_line) == 1 else self.codec.source.decode(ids),
+                    first=number == 0,
+                )
+                for number, ids in enumerate(of_line)
+            ]
             for line, text, of_line in zip(lines, texts, sources, strict=True)
-            for number, ids in enumerate(of_line)
         ]
-        # Segments of all lines are searched together, and handed out again line by line.
-        found = iter(self._search_all(work, report))
+
+    def join(
+        self,
+        lines: Sequence[Line],
+        cut: Sequence[list[Segment]],
+        found: Sequence[list[list[Hypothesis]]],
+    ) -> list[Translation]:
+        """Return the translations of lines from what their segments gave."""
         joined = [
-            self._join(text, of_line, [next(found) for _ in of_line])
-            for text, of_line in zip(texts, sources, strict=True)
+            self._join(line.text.strip(), [each.source for each in segments], of_line)
+            for line, segments, of_line in zip(lines, cut, found, strict=True)
         ]
         return self._align(joined) if self.aligns else joined
 
@@ -131,6 +161,11 @@ class Translator:
     def window(self) -> int:
         """Lines that are sorted by length together."""
         return WINDOW * max(2, self.workers)
+
+    @property
+    def positions(self) -> int | None:
+        """The most tokens of an input or output; None: any number."""
+        return min((m.longest for m in self.models if m.longest), default=None)
 
     @property
     def device(self) -> torch.device:
@@ -145,7 +180,7 @@ class Translator:
         # Differs from the paper, whose code took the longest input of the batch: the limit is
         # that of each sentence by itself, so that it is batch-invariant.
         limit = max(len(source) - 1, len(prefix) + 1) + self.extra_length
-        most = min([limit, *(model.longest or limit for model in self.models)])
+        most = min(limit, self.positions or limit)
         if len(prefix) >= most:
             raise DataError(
                 f"the prefix {prefix_text[:40]!r} has {len(prefix):,} tokens, and the model"
@@ -201,17 +236,32 @@ class Translator:
         pairs = [
             pair for one in translations for output in one.outputs for pair in output.pairs
         ]
-        found = iter(align(self.models, self.codec, pairs))
+        found = iter(self._align_pairs(pairs))
 
         def aligned(output: Output) -> Output:
             segments = [next(found) for _ in output.pairs]
-            tagged = any(has_language_tag(ids, self.codec.source) for ids, _ in output.pairs)
+            tagged = any(tag_length(ids, self.codec.source) for ids, _ in output.pairs)
             return output._replace(alignment=join_alignments(segments, repeated=int(tagged)))
 
         return [
             one._replace(outputs=[aligned(output) for output in one.outputs])
             for one in translations
         ]
+
+    def words_of(self, output: Output) -> tuple[list[str], list[str]]:
+        """Return the words of the source and of the target that an alignment counts."""
+        source: list[str] = []
+        target: list[str] = []
+        for number, (source_ids, target_ids) in enumerate(output.pairs):
+            # The language to translate to stands before each segment, and counts once.
+            repeated = tag_length(source_ids, self.codec.source) if number else 0
+            source += spell_words(self.codec.source, source_ids[repeated:-1])
+            target += spell_words(self.codec.target, target_ids[:-1])
+        return source, target
+
+    def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:
+        """Return the alignment of each pair of source and target."""
+        return align(self.models, self.codec, pairs)
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
         """Search sentences, the longest first; the results are in the order of the work."""
@@ -264,11 +314,18 @@ class Translator:
 
     def _search(self, work: list[NumberedSegment], found: list[Found], most: int) -> bool:
         """Add what each sentence gives to `found`, in the order in which they end."""
+        for ended in self.steps(deque(work), most):
+            found += ended  # at once: if memory runs out later, what is found stays
+        return True
+
+    def steps(self, work: deque[NumberedSegment], most: int = ROWS) -> Iterator[list[Found]]:
+        """Search so many sentences at once, at most; yield after each step what has ended.
+
+        More may be added to the work between two steps.
+        """
         steps: list[Step] = [CachedDecoder(model, self.search.width) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        for each in Engine(self.search, step, self.batch_tokens, most).run(deque(work)):
-            found.append(each)  # at once: if memory runs out later, what is found stays
-        return True
+        return Engine(self.search, step, self.batch_tokens, most).steps(work)
 
 
 def translate_lines(

@@ -20,7 +20,7 @@ from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_att
 def attention(
     q_BHLK: Tensor, k_BHMK: Tensor, v_BHMV: Tensor, allowed: Tensor, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Attention(Q, K, V) = kernels.softmax(Q K^T / sqrt(d_k)) V, equation 1.
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation 1.
 
     Args:
         q_BHLK: Queries.

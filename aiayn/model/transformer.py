@@ -36,7 +36,10 @@ class Embedding(nn.Module):
 
 
 class Transformer(nn.Module):
-    """An encoder and a decoder of N layers each between shared embeddings."""
+    """An encoder and a decoder of N layers each between shared embeddings.
+
+    Beyond the paper: the decoder may have another number of layers.
+    """
 
     def __init__(
         self, config: ModelConfig, source_vocabulary: int, target_vocabulary: int | None = None
@@ -67,7 +70,7 @@ class Transformer(nn.Module):
                 c.dropout,
                 c.norm_epsilon,
             )
-            for _ in range(c.layers)
+            for _ in range(c.decoder_depth)
         )
         self._tie(shared)
 

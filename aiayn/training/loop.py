@@ -3,7 +3,7 @@
 import math
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from aiayn.checkpoint import save_model
 from aiayn.config import Config, parse_interval
 from aiayn.data.folder import DataFolder
+from aiayn.data.resampling import Resampling, resampling
 from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision, float32_products, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
@@ -20,15 +21,19 @@ from aiayn.errors import Diverged, counted
 from aiayn.run_folder import RunFolder, has_current_average, list_steps
 from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
-from aiayn.training.loader import Update, prefetched, updates_from
+from aiayn.training.cost import parameters_of
+from aiayn.training.disk import require_room
+from aiayn.training.loader import Update, prefetched
 from aiayn.training.log import MetricsWriter, TrainingLog, TrainingMetrics
 from aiayn.training.loss import validation_loss
+from aiayn.training.mixing import all_updates
 from aiayn.training.start import (
     check_lengths,
     choose_micro_tokens,
-    idle_processes,
+    long_pairs,
     probe_memory,
     require_same_inputs,
+    require_work,
     resolve_settings,
     start_or_resume,
 )
@@ -52,6 +57,7 @@ class Training:
     run: RunFolder
     log: TrainingLog
     stop: StopRequest
+    resampling: Resampling | None = None
     writer: CheckpointWriter = field(default_factory=CheckpointWriter)
     pending: list[tuple[Update, Tensor]] = field(default_factory=list)
     """Updates whose losses are still on the device."""
@@ -83,8 +89,8 @@ def train(
 ) -> None:
     """Train a model, from the start or from the last checkpoint of the run folder.
 
-    After `seconds` it stops, with everything saved. Validation computes the BLEU or F1 of its
-    text, unless another `score` is given.
+    After `seconds` it stops, with everything saved. Validation computes the BLEU, chrF or F1
+    of its text, unless another `score` is given.
     """
     run = RunFolder(run_path)
     with ExitStack() as stack:
@@ -93,7 +99,7 @@ def train(
         require_same_inputs(config, data, group)
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
         named, config = config.train.precision, resolve_settings(config, run, group)
-        group.on_first_rank(lambda: run.create_or_check(config, data))
+        group.on_first_rank(lambda: prepare_folder(run, data, config, group.world_size))
         # Differs from the paper: on a GPU products are TF32, unless float32 is named.
         exact = named == "float32"
         stack.enter_context(float32_products("highest" if exact else "high"))
@@ -105,12 +111,13 @@ def train(
         stack.callback(log.close)
         valid = data.corpus("valid") if data.has("valid") else None
         if valid is not None and score is None:
-            score = validation_score(data, config.decode)
+            score = validation_score(data, config.decode, config.train.metric)
         corpus = data.corpus("train")
-        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
+        drawn = resampling(data.codec, config.batch, corpus, seed=config.train.seed)
+        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop, drawn)
         stack.callback(t.writer.wait)
         averaged = group.from_first_rank(lambda: has_current_average(run_path))
-        if has_ended(t) and (averaged or config.train.average == 1):
+        if has_ended(t) and (averaged or not writes_average(t)):
             log.say(f"up to date: {counted(state.progress.step, 'updates')} done")
             return
         if state.progress.step:
@@ -125,17 +132,26 @@ def train(
         finish(t)
 
 
+def prepare_folder(run: RunFolder, data: DataFolder, config: Config, processes: int) -> None:
+    """Create the run folder, or find the same run in it; refuse what could not go well."""
+    require_work(data.corpus("train"), config.batch, processes)
+    run.refuse_other(config, data)
+    parameters = parameters_of(config.model, *data.codec.sizes)["total"]
+    require_room(run.path, config.train, parameters)
+    run.create(config, data)
+
+
 def loop(t: Training) -> None:
     """Take an update, run it, log, validate, save; until all steps are done."""
     progress, settings = t.state.progress, t.config.train
     updates = prefetched(
-        updates_from(
+        all_updates(
             t.train,
             t.config.batch,
             t.group,
+            progress,
             seed=settings.seed,
-            epoch=progress.epoch,
-            number=progress.update,
+            resampling=t.resampling,
         )
     )
     while not has_ended(t):
@@ -144,6 +160,7 @@ def loop(t: Training) -> None:
         t.pending.append((update, numbers))
         report_memory_limit(t)
         progress.epoch, progress.update = update.next_position
+        progress.places = [list(place) for place in update.places]
         progress.source_tokens += update.source_tokens
         progress.target_tokens += update.target_tokens
         last = progress.step == settings.steps
@@ -178,8 +195,10 @@ def announce(t: Training) -> None:
     where = f"{group.world_size} x {group.device.type}, {str(t.dtype).removeprefix('torch.')}"
     start = f"resuming after update {step:,}" if step else "starting"
     t.log.say(f"{start}: {len(t.train):,} pairs, {parameters:,} parameters, {where}")
-    if hint := idle_processes(t.config.batch, group.world_size):
-        t.log.say(hint)
+    if decay := t.config.train.ema:
+        t.log.say(f"validation and best.pt take a moving average of the weights, decay {decay}")
+    if warning := long_pairs(t.train, t.config.batch):
+        t.log.say(warning)
 
 
 def report_memory_limit(t: Training) -> None:
@@ -257,21 +276,22 @@ def validate(t: Training) -> None:
     t.group.on_first_rank(t.writer.wait)
     progress = t.state.progress
     model = t.state.model
-    model.eval()
-    loss = validation_loss(model, t.valid, t.group, t.dtype, t.config.batch.micro_limit)
-    score = t.score(model, t.group) if t.score and math.isfinite(loss) else None
-    model.train()
-    found = Validation(loss, score)
-    if not math.isfinite(found.loss):
-        raise Diverged(
-            f"training diverged: after update {progress.step:,} the validation loss is"
-            f" {found.loss:g}",
-            fix=divergence_fix(t),
-        )
-    best = progress.update_best(found.metrics)
-    if best:
-        write = partial(save_model, t.run.path / "best.pt")
-        t.group.on_first_rank(lambda: t.writer.start(write, t.state.to_file(resumable=False)))
+    with t.state.averaged():
+        model.eval()
+        loss = validation_loss(model, t.valid, t.group, t.dtype, t.config.batch.micro_limit)
+        score = t.score(model, t.group) if t.score and math.isfinite(loss) else None
+        model.train()
+        found = Validation(loss, score)
+        if not math.isfinite(found.loss):
+            raise Diverged(
+                f"training diverged: after update {progress.step:,} the validation loss is"
+                f" {found.loss:g}",
+                fix=divergence_fix(t),
+            )
+        best = progress.update_best(found.metrics)
+        if best:
+            write, file = partial(save_model, t.run.path / "best.pt"), t.state.to_file
+            t.group.on_first_rank(lambda: t.writer.start(write, file(resumable=False)))
     t.log.validation(progress.step, found, best=best)
     t.logged_at = time.monotonic()
 
@@ -291,16 +311,27 @@ def save(t: Training, *, keep: bool) -> None:
 
 
 def finish(t: Training) -> None:
-    """Wait for the last checkpoint, and average the newest ones."""
+    """Wait for the last checkpoint, and average the newest ones, unless all are averaged."""
     t.group.on_first_rank(t.writer.wait)
     progress = t.state.progress
     why = f", no improvement in {progress.stale} validations" if out_of_patience(t) else ""
     updates = counted(progress.step, "updates")
     t.log.say(f"done: {updates}, {progress.target_tokens:,} target tokens{why}")
+    if not (t.group.is_first and writes_average(t)):
+        return
+    path = t.run.path / "average.pt"
     count = min(t.config.train.average, len(list_steps(t.run.path)))
+    if decay := t.config.train.ema:
+        with t.state.averaged():
+            save_model(path, replace(t.state.to_file(resumable=False), history={"ema": decay}))
+        t.log.say(f"wrote the moving average of the weights to {path}")
     # A short run has one checkpoint: average.pt exists all the same, for those who expect it.
-    if t.group.is_first and t.config.train.average > 1 and count:
-        path = t.run.path / "average.pt"
+    elif count:
         save_model(path, average(last_checkpoints(t.run.path, count)))
         which = f"last {count} checkpoints" if count > 1 else "only checkpoint"
         t.log.say(f"averaged the {which} into {path}")
+
+
+def writes_average(t: Training) -> bool:
+    """Return whether the run ends with an average.pt."""
+    return bool(t.config.train.ema) or t.config.train.average > 1

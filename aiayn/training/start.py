@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,8 @@ from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision
 from aiayn.distributed import ProcessGroup
-from aiayn.errors import DataError, UsageError
-from aiayn.run_folder import RunFolder, fingerprint, open_model
+from aiayn.errors import DataError, UsageError, counted
+from aiayn.run_folder import RunFolder, open_model
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import accumulate_gradients, agree
 
@@ -31,10 +32,11 @@ def resolve_settings(config: Config, run: RunFolder, group: ProcessGroup) -> Con
 
     So a run that resumes on other hardware, or with a later version, stays the same run.
     """
-    return group.from_first_rank(lambda: _resolved(config, run, group.device))
+    return group.from_first_rank(lambda: resolve_auto(config, run, group.device))
 
 
-def _resolved(config: Config, run: RunFolder, device: torch.device) -> Config:
+def resolve_auto(config: Config, run: RunFolder, device: torch.device) -> Config:
+    """Replace `auto` by what the run folder holds, or else by what suits the device."""
     stored = run.stored_config()
     found = []
     if config.batch.micro_tokens == "auto" and (stored or device.type != "cuda"):
@@ -56,7 +58,7 @@ def _stored_or_best_precision(stored: Config | None, device: torch.device) -> st
 
 def require_same_inputs(config: Config, data: DataFolder, group: ProcessGroup) -> None:
     """Refuse processes that would train on other data, or by other settings, than the first."""
-    own = (config, fingerprint(data))
+    own = (config, data.training_sha256)
     for rank, (settings, pairs) in enumerate(group.gather([own], group.world_size)):
         others = differences(config, settings)
         if pairs != own[1]:
@@ -97,13 +99,15 @@ def start_or_resume(
     state = fresh_state(config, data.codec, group.device, dtype)
 
     def load() -> bool:
-        checkpoint = run.latest()
+        checkpoint = run.resume()
         if checkpoint is not None:
             state.restore(checkpoint)
         elif init_from is not None:
             model = open_model(init_from)
             check_init_from(model, data, config)
             state.model.load_state_dict(model.weights)
+            if state.average:
+                state.average.restart()
         run.discard_after(state.progress.step)
         return checkpoint is not None or init_from is not None
 
@@ -132,7 +136,8 @@ def share_state(state: TrainState, group: ProcessGroup) -> None:
             tree_map_only(Tensor, lambda x: torch.empty_like(x, device=group.device), outline)
         )
         state.scaler.load_state_dict(scaler)
-    state_dicts = state.model.state_dict(), state.optimizer.state_dict()
+    averaged = state.average.state_dict() if state.average else {}
+    state_dicts = state.model.state_dict(), state.optimizer.state_dict(), averaged
     tensors = [x for x in tree_leaves(state_dicts) if isinstance(x, Tensor)]
     # Tied weights have several names.
     for tensor in {x.data_ptr(): x for x in tensors}.values():
@@ -144,7 +149,7 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
     if init_from.codec.fingerprint != data.codec.fingerprint:
         raise UsageError(
             "the model to start from and the data have different vocabularies",
-            fix="preprocess with --vocab-from that model",
+            fix="preprocess the text anew with --vocab-from and that model",
         )
     # Not all settings show in the shapes of the weights.
     others = [
@@ -155,7 +160,7 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
     if others:
         raise UsageError(
             f"the model to start from has other settings: {'; '.join(others)}",
-            fix="give the settings that it has, as `aiayn info` shows them",
+            fix="leave --preset and these settings out, and its own are taken",
         )
 
 
@@ -215,15 +220,42 @@ def probe_memory(
     del moments
 
 
-def idle_processes(batch: BatchConfig, processes: int) -> str:
-    """Return a hint if some processes get no micro-batch of an update; else nothing."""
-    pieces = math.ceil(PADDING * batch.tokens / batch.micro_limit)
-    if pieces >= processes:
+def require_work(corpus: Corpus, batch: BatchConfig, processes: int) -> None:
+    """Refuse more processes than an update has micro-batches.
+
+    They are not cut further to occupy all: what dropout draws is seeded by micro-batch, and
+    even without dropout other pieces round otherwise, so that the number of processes would
+    change the weights. Whoever wants other pieces asks for them by a setting, which the run
+    keeps.
+    """
+    if batch.micro_tokens == "auto":
+        return  # chosen for as many processes as there are
+    # A corpus may have fewer tokens than an update would take.
+    sides = corpus.source_lengths, corpus.target_lengths
+    whole = min(batch.tokens, *(int(lengths.sum()) for lengths in sides))
+    batch = replace(batch, tokens=whole)
+    pieces = math.ceil(PADDING * whole / batch.micro_limit)
+    if pieces < processes:
+        raise UsageError(
+            f"{processes - pieces} of {processes} processes would be idle: an update of"
+            f" {whole:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''} of at most"
+            f" {batch.micro_limit:,}",
+            fix=f"start {pieces}, or pass batch.micro_tokens="
+            f"{micro_tokens_of(batch, processes, pieces=1)}, which gives each process a share"
+            " (dropout then draws otherwise)",
+        )
+
+
+def long_pairs(corpus: Corpus, batch: BatchConfig) -> str:
+    """Return a warning about pairs that alone exceed an update; nothing if there are none."""
+    longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    count = int((longer > batch.tokens).sum())
+    if not count:
         return ""
     return (
-        f"{processes - pieces} of {processes} processes are idle: an update of"
-        f" {batch.tokens:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''};"
-        f" batch.micro_tokens={micro_tokens_of(batch, processes, pieces=1)} shares it"
+        f"batch.tokens={batch.tokens} is less than {counted(count, 'pairs')} of {len(longer):,}"
+        f" have, the longest {int(longer.max()):,}: each is an update of its own, which exceeds"
+        " that"
     )
 
 

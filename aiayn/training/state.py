@@ -1,5 +1,7 @@
 """What training changes and a checkpoint holds, so that resuming is the same run."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,6 +14,7 @@ from aiayn.device import can_compile
 from aiayn.model.transformer import Transformer
 from aiayn.run_folder import Progress
 from aiayn.training.gradients import Gradients
+from aiayn.training.moving_average import MovingAverage
 
 
 @dataclass(slots=True)
@@ -24,6 +27,8 @@ class TrainState:
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     gradients: Gradients
+    average: MovingAverage | None = None
+    """Of the weights, where `train.ema` asks for it."""
     compiled: bool = False
     """Whether the network, and the loss, run through torch.compile."""
     progress: Progress = field(default_factory=Progress)
@@ -39,6 +44,8 @@ class TrainState:
                 "optimizer": self.optimizer.state_dict(),
                 "scaler": self.scaler.state_dict(),
             }
+            if self.average:
+                training["ema"] = self.average.state_dict()
         return ModelFile(
             config=self.config,
             codec=self.codec,
@@ -52,7 +59,18 @@ class TrainState:
         self.model.load_state_dict(file.weights)
         self.optimizer.load_state_dict(file.training["optimizer"])
         self.scaler.load_state_dict(file.training["scaler"])
+        if self.average:
+            self.average.load_state_dict(file.training["ema"])
         self.progress = Progress.of(file)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Let the model have the moving average of its weights, if there is one."""
+        if self.average is None:
+            yield
+            return
+        with self.average.in_place():
+            yield
 
 
 def fresh_state(
@@ -71,7 +89,13 @@ def fresh_state(
     optimizer = build_optimizer(model, config.optim)
     # Losses are summed, not averaged, over tokens, so gradients are large from the start.
     scaler = torch.amp.GradScaler(device.type, init_scale=1.0, enabled=dtype == torch.float16)
-    return TrainState(config, codec, model, optimizer, scaler, Gradients(model), compiled)
+    gradients, average = Gradients(model), build_average(model, config.train.ema)
+    return TrainState(config, codec, model, optimizer, scaler, gradients, average, compiled)
+
+
+def build_average(model: Transformer, decay: float) -> MovingAverage | None:
+    """Return the moving average of the weights, which begins with what they are; 0: none."""
+    return MovingAverage(model, decay) if decay else None
 
 
 def build_optimizer(model: Transformer, optim: OptimConfig) -> torch.optim.Optimizer:

@@ -19,7 +19,7 @@ from aiayn.config import Config
 from aiayn.data.batch import Batch
 from aiayn.data.codec import Codec
 from aiayn.training.gradients import Gradients
-from aiayn.training.state import TrainState
+from aiayn.training.state import TrainState, build_average
 from aiayn.training.update import accumulate_gradients
 
 META = torch.device("meta")
@@ -133,7 +133,8 @@ def trace_micro_batch(
         # Not the fused one, which exists where there is a device; it takes no step here.
         optimizer = torch.optim.Adam(model.parameters())
         scaler = torch.amp.GradScaler("cuda", enabled=False)
-        state = TrainState(config, codec, model, optimizer, scaler, Gradients(model))
+        average = build_average(model, config.train.ema)
+        state = TrainState(config, codec, model, optimizer, scaler, Gradients(model), average)
         moments = torch.empty(2 * state.gradients.total.numel(), device=META)
         on_meta = batch.to(META)
         # The first time copies the weights, where products are not in float32.

@@ -114,6 +114,8 @@ def take_step(state: TrainState) -> None:
         state.scaler.update()
     else:
         state.optimizer.step()
+    if state.average:
+        state.average.update(state.progress.step)
 
 
 def current_rate(state: TrainState) -> float:

@@ -2,7 +2,8 @@
 
 A thread writes a copy of the weights and of the optimizer's state, so that no update waits for
 a disk. There is one copy at a time: the next save waits for it, files appear in the order of
-the saves, and memory is bounded, by 12 bytes a parameter on the host of the first process.
+the saves, and memory is bounded, by 12 bytes a parameter on the host of the first process (16
+with `train.ema`).
 """
 
 from collections.abc import Callable

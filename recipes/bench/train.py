@@ -100,7 +100,7 @@ class PlainTransformer(nn.Module):
         self.scale = math.sqrt(c.d_model)
         self.positions = nn.Parameter(torch.randn(512, c.d_model), requires_grad=False)
         self.transformer = nn.Transformer(
-            c.d_model, c.heads, c.layers, c.layers, c.d_ff, c.dropout, batch_first=True
+            c.d_model, c.heads, c.layers, c.decoder_depth, c.d_ff, c.dropout, batch_first=True
         )
         self.dropout = nn.Dropout(c.dropout)
 

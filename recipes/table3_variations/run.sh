@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Table 3: variations of the Transformer, English to German, on newstest2013.
 #
-#     recipes/table3_variations/run.sh [ROW|all|table]          default: all
+#     recipes/table3_variations/run.sh [ROW|all|table|record]          default: all
 #
 # ROW: base, A1 to A4 (heads), B1 B2 (d_k), C1 to C7 (size), D1 to D4 (dropout, smoothing),
-# E (learned positions), big. table: only the table of what has been run. The data are those of
-# table 2, in WMT14=FOLDER; or DATA=FOLDER, which `aiayn preprocess` has made from your own text.
+# E (learned positions), big. table: only the table of what has been run. record: the same, of what has
+# been run here or is in laptop.jsonl, to which it is added. The data are those of table 2, in WMT14=FOLDER; or DATA=FOLDER, which `aiayn preprocess` has made from your own text.
 # SEEDS=N trains every row N times. SCALE=laptop trains on Multi30k (MULTI30K=FOLDER), twice, the
 # same rows 4 times narrower and with half the layers, but for big; SCALE=rehearsal runs the same
 # steps in minutes on a CPU; --dry-run only prints them.
@@ -13,6 +13,7 @@
 . "$(dirname "$0")/../steps.sh"
 # shellcheck disable=SC2034  # for the plan
 vocabulary=$(at_scale 37000 500 4000)
+record=()
 # Equal updates for all rows, and one precision.
 # shellcheck disable=SC2034  # for shrink
 narrower=4 laptop=(batch.tokens=1500 batch.micro_tokens=1600 optim.factor=0.5 optim.warmup=300
@@ -25,8 +26,12 @@ rows=(base A1 A2 A3 A4 B1 B2 C1 C2 C3 C4 C5 C6 C7 D1 D2 D3 D4 E)
 case ${1:-all} in
 all) wanted=("${rows[@]}") ;;
 table) wanted=() ;;
+record)
+    [ "$SCALE" = laptop ] || fail 2 "results of scale '$SCALE' are not kept in a file" "SCALE=laptop $0 record"
+    wanted=() record=(--record "$here/laptop.jsonl" --commit "$(git -C "$here" rev-parse --short HEAD)")
+    ;;
 *)
-    [[ " ${rows[*]} " = *" $1 "* ]] || fail 2 "there is no row '$1' in table 3" "choose all, table or one of ${rows[*]}"
+    [[ " ${rows[*]} " = *" $1 "* ]] || fail 2 "there is no row '$1' in table 3" "choose all, table, record or one of ${rows[*]}"
     wanted=("$1")
     ;;
 esac
@@ -64,7 +69,7 @@ write_table() {
     ((${#runs[@]})) || fail 3 "no row of table 3 is in $WORK" "run one first: $0 base"
     aiayn info "${runs[@]%/last.pt}" --json >"$WORK/info.json"
     python "$here/table.py" "$here/expected.yaml" "$WORK/info.json" --scale "$SCALE" \
-        --seconds "$WORK/seconds.tsv" --svg "$WORK/table3.svg" | tee "$WORK/table3.md"
+        --seconds "$WORK/seconds.tsv" --svg "$WORK/table3.svg" "${record[@]}" | tee "$WORK/table3.md"
 }
 
 # All seeds of base first: they tell how far apart two runs of one row are.

@@ -1,15 +1,18 @@
 """Table 3, ours compared with the paper's: Markdown on stdout, and a plot.
 
 table.py expected.yaml info.json [--scale laptop] [--seconds seconds.tsv] [--svg table3.svg]
+         [--record laptop.jsonl --commit 6a87220]
 
 info.json is the output of `aiayn info RUN... --json`; the folder of a run has the row's name,
 followed by `-seed2` and so on where it is not of the first seed. Runs that have not come to
-their end are left out.
+their end are left out. --record adds the runs to a file, and the table is of all that it holds:
+so a table that takes longer than one machine is to be had comes together.
 """
 
 import argparse
 import json
 import math
+import time
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean
@@ -41,6 +44,8 @@ OURS, PAPERS = "#1f6feb", "#999"
 class Run(NamedTuple):
     """One training."""
 
+    row: str
+    seed: int
     perplexity: float
     bleu: float
     parameters: int
@@ -48,6 +53,8 @@ class Run(NamedTuple):
     """Scored as the paper did."""
     seconds: float
     """Of processors, training and its validation together; 0 where they were not counted."""
+    date: str = ""
+    commit: str = ""
 
 
 class Row(NamedTuple):
@@ -78,22 +85,41 @@ class Row(NamedTuple):
         return "inside" if near and not far else "outside"
 
 
-def read_rows(
-    info: list[dict[str, Any]],
-    expected: dict[str, dict[str, float]],
-    seconds: dict[str, float] | None = None,
-) -> list[Row]:
-    """Return the rows that were run, in the paper's order."""
-    runs: dict[str, list[Run]] = defaultdict(list)
-    for found in sorted(info, key=lambda found: str(found["run"])):
-        name, _, seed = Path(found["run"]).name.partition("-seed")
+def read_runs(info: list[dict[str, Any]], seconds: dict[str, float] | None = None) -> list[Run]:
+    """Return the runs that have come to their end."""
+    runs = []
+    for found in info:
+        row, _, seed = Path(found["run"]).name.partition("-seed")
         last = found["last"]
         if last and last["step"] == found["settings"]["train"]["steps"]:
-            spent = (seconds or {}).get(f"train {name}, seed {seed or 1}", 0.0)
+            spent = (seconds or {}).get(f"train {row}, seed {seed or 1}", 0.0)
             scored = read_paper_bleu(Path(found["run"]) / "score.json")
             total = found["parameters"]["total"]
-            runs[name].append(Run(last["perplexity"], last["BLEU"], total, scored, spent))
-    return [Row(name, runs[name], paper) for name, paper in expected.items() if name in runs]
+            numbers = (last["perplexity"], last["BLEU"], total, scored, spent)
+            runs.append(Run(row, int(seed or 1), *numbers))
+    return runs
+
+
+def to_rows(runs: list[Run], expected: dict[str, dict[str, float]]) -> list[Row]:
+    """Return the rows that were run, in the paper's order."""
+    seeds: dict[str, list[Run]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: run.seed):
+        seeds[run.row].append(run)
+    return [Row(row, seeds[row], paper) for row, paper in expected.items() if row in seeds]
+
+
+def record(runs: list[Run], path: Path, commit: str) -> list[Run]:
+    """Add runs to a file, in place of those of the same row and seed; return all in it."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    known = {(run.row, run.seed): run for run in (Run(**json.loads(line)) for line in lines)}
+    for run in runs:
+        before = known.get((run.row, run.seed))
+        if before is None or before[:-2] != run[:-2]:
+            today = time.strftime("%Y-%m-%d")
+            known[run.row, run.seed] = run._replace(date=today, commit=commit)
+    written = "".join(f"{json.dumps(run._asdict())}\n" for run in known.values())
+    write_bytes(path, written.encode())
+    return list(known.values())
 
 
 def read_paper_bleu(path: Path) -> float | None:
@@ -256,11 +282,16 @@ def main() -> None:
     parser.add_argument("--scale", default="paper")
     parser.add_argument("--seconds", type=Path)
     parser.add_argument("--svg", type=Path)
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--commit", default="", help="of the code that has trained")
     given = parser.parse_args()
     expected = yaml.safe_load(given.expected.read_text())
     info = json.loads(given.info.read_text())
     seconds = read_seconds(given.seconds) if given.seconds and given.seconds.exists() else {}
-    rows = read_rows(info if isinstance(info, list) else [info], expected["rows"], seconds)
+    runs = read_runs(info if isinstance(info, list) else [info], seconds)
+    if given.record:
+        runs = record(runs, given.record, given.commit)
+    rows = to_rows(runs, expected["rows"])
     if given.svg:
         write_bytes(given.svg, draw(rows, given.scale).encode())
     print(to_markdown(rows, expected["band"], given.scale))

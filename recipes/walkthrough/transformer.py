@@ -103,7 +103,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.e_WD = nn.Parameter(torch.randn(vocabulary, c.d_model) / math.sqrt(c.d_model))
         self.encoder = nn.ModuleList(EncoderLayer(c) for _ in range(c.layers))
-        self.decoder = nn.ModuleList(DecoderLayer(c) for _ in range(c.layers))
+        self.decoder = nn.ModuleList(DecoderLayer(c) for _ in range(c.decoder_depth))
         self.dropout = nn.Dropout(c.dropout)
 
     def embed(self, ids_BL: Tensor) -> Tensor:
