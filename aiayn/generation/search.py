@@ -101,8 +101,7 @@ class Search(Protocol):
 
 def length_penalty(length: Length, alpha: float, rule: BeamRule = "paper") -> Length:
     """lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts EOS; Marian's is |Y|^alpha."""
-    base: Length = length if rule == "marian" else (5 + length) / 6
-    penalty: Length = base**alpha
+    penalty: Length = (length if rule == "marian" else (5 + length) / 6) ** alpha
     return penalty
 
 
@@ -159,13 +158,6 @@ class BeamSearch:
     def width(self) -> int:
         """Hypotheses of a sentence that grow at once."""
         return self.beam
-
-    @property
-    def candidates(self) -> int:
-        """Extensions of a sentence that are considered at each step."""
-        # Differs from the paper, which has no beam of 1: the first EOS is final, as in greedy
-        # search, so that one candidate is enough.
-        return self.beam if self.beam == 1 or self.beam_rule == "marian" else 2 * self.beam
 
     def penalty(self, length: Length) -> Length:
         """Return lp(Y) for outputs of this length."""
@@ -312,6 +304,10 @@ class BeamState(SearchState):
     def __init__(self, search: BeamSearch) -> None:
         super().__init__(search.beam, search.rules)
         self.search = search
+        # Differs from the paper, which has no beam of 1: the first EOS is final, as in greedy
+        # search, so that one candidate is enough.
+        widens = search.beam > 1 and search.beam_rule == "paper"
+        self.candidates = 2 * search.beam if widens else search.beam
         self.completed_P = np.zeros(0, dtype=object)
         self.to_beat_P = np.zeros(0)
         """The score that a hypothesis has to exceed to be wanted."""
@@ -326,18 +322,17 @@ class BeamState(SearchState):
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
         slots, words = log_p_BJW.shape[1:]
         sums_BJ = torch.from_numpy(self.sums_PJ[places, :slots]).to(log_p_BJW.device)
-        best = largest_sums(log_p_BJW, sums_BJ, self.search.candidates)
+        best = largest_sums(log_p_BJW, sums_BJ, self.candidates)
         sums_BC, where_BC = (part.cpu().numpy() for part in best)
-        if (missing := self.search.candidates - sums_BC.shape[1]) > 0:
+        if (missing := self.candidates - sums_BC.shape[1]) > 0:
             # A tiny vocabulary has fewer extensions than the beam is wide.
             sums_BC = np.pad(sums_BC, ((0, 0), (0, missing)), constant_values=-math.inf)
             where_BC = np.pad(where_BC, ((0, 0), (0, missing)))
         slots_BC, tokens_BC = np.divmod(where_BC, words)
         if self.search.beam_rule == "marian":
             # The place of what has ended stays taken, so fewer continue at each end.
-            left_B = [self.width - len(ended) for ended in self.completed_P[places]]
-            is_left_BC = np.arange(self.search.candidates) < np.array(left_B)[:, None]
-            sums_BC = np.where(is_left_BC, sums_BC, np.float32(-math.inf))
+            for sums_C, ended in zip(sums_BC, self.completed_P[places], strict=True):
+                sums_C[self.width - len(ended) :] = -math.inf
         ends_BC = tokens_BC == EOS
         if ends_BC.any():
             self._complete(places, sums_BC, slots_BC, ends_BC)
