@@ -18,6 +18,7 @@ Tie = Literal["all", "target", "none"]
 Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Auto = Literal["auto"]
+BeamRule = Literal["paper", "marian"]
 Compile = Literal["auto", "true", "false"]
 ValidationMetric = Literal["bleu", "chrf"]
 FormatName = Literal["text", "tsv", "jsonl", "moses"]
@@ -86,6 +87,14 @@ class ModelConfig:
         """Return how many layers the decoder has."""
         return self.decoder_layers or self.layers
 
+    @property
+    def alignment_layer(self) -> int:
+        """Return the layer of the decoder that tells word alignments, counted from 0.
+
+        The one before the last aligns best in models of this kind.
+        """
+        return max(self.decoder_depth - 2, 0)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchConfig:
@@ -136,10 +145,14 @@ class OptimConfig:
     """Adam's guard against division by zero."""
     smoothing: float = 0.1
     """epsilon_ls: probability that the target spreads over all wrong classes."""
+    guided: float = 0.0
+    """Weight of guided attention, such as 0.1; 0: off. In the decoder's layer before the last,
+    the first head that looks at the source learns the word alignments that `preprocess
+    --alignments` stored, and tells those of translations. Beyond the paper."""
 
     def __post_init__(self) -> None:
         _check(self, ("warmup",), 1)
-        _check(self, ("factor", "epsilon"), 0)
+        _check(self, ("factor", "epsilon", "guided"), 0)
         _check(self, ("beta1", "beta2", "smoothing"), 0, below=1)
 
 
@@ -194,6 +207,9 @@ class DecodeConfig:
     """Hypotheses that stay alive."""
     alpha: float = 0.6
     """Length penalty ((5 + |Y|) / 6)^alpha."""
+    beam_rule: BeamRule = "paper"
+    """paper: what has ended leaves its place to another hypothesis. marian: the beam narrows,
+    and the length penalty is |Y|^alpha, as in Marian."""
     extra_length: int = 50
     """An output has at most this many more tokens than the input."""
     longest: int = 256
@@ -216,6 +232,11 @@ class Config:
     optim: OptimConfig = field(default_factory=OptimConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    @property
+    def alignment_heads(self) -> int:
+        """Return how many heads tell word alignments, from the first on: their mean does."""
+        return 1 if self.optim.guided else self.model.heads
 
 
 Section = ModelConfig | BatchConfig | OptimConfig | TrainConfig | DecodeConfig

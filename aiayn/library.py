@@ -217,6 +217,7 @@ class Model:
             workers=self.processes,
             longest=self.decode.longest,
             aligns=aligns,
+            alignment_heads=[file.config.alignment_heads for file in self.files],
         )
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[ScoredTarget]:

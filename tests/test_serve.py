@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from libretranslatepy import LibreTranslateAPI
 from toy import as_in_a_terminal, sentences, translation
 
 SECONDS = 60
@@ -121,7 +122,8 @@ def test_alternatives_scores_and_alignments_are_those_of_generate(served, traine
     assert [found["translatedText"], *found["alternatives"]] == [
         one["text"] for one in wanted["nbest"]
     ]
-    assert found["scores"] == [one["score"] for one in wanted["nbest"]]
+    scores = [one["score"] for one in wanted["nbest"]]
+    assert found["scores"] == pytest.approx(scores, rel=1e-5)
     assert found["alignments"]["pairs"] == wanted["alignment"]
     assert found["alignments"]["source"] == ["ba", "be"]
     assert found["alignments"]["target"] == found["translatedText"].split()
@@ -130,7 +132,8 @@ def test_alternatives_scores_and_alignments_are_those_of_generate(served, traine
 def test_a_text_of_two_lines_has_the_sum_of_scores_and_the_words_of_both(served):
     both = served.translate(q="ba be\ngu", scores=True, alignments=True)
     lines = served.translate(q=["ba be", "gu"], scores=True, alignments=True)
-    assert both["scores"] == [sum(scores[0] for scores in lines["scores"])]
+    wanted = sum(scores[0] for scores in lines["scores"])
+    assert both["scores"] == pytest.approx([wanted], rel=1e-5)
     words = both["alignments"]
     assert words["source"] == ["ba", "be", "gu"]
     assert words["pairs"][-1] == [2, len(words["target"]) - 1]
@@ -299,9 +302,7 @@ def test_slow_and_lost_clients_do_not_keep_others_waiting(served):
 
 
 def test_a_real_client_of_libretranslate_translates(served):
-    client = pytest.importorskip("libretranslatepy").LibreTranslateAPI(
-        f"http://127.0.0.1:{served.port}/"
-    )
+    client = LibreTranslateAPI(f"http://127.0.0.1:{served.port}/")
     assert client.translate("ba be", "en", "de") == translation("ba be")
     assert client.languages()[0]["code"] == "en"
 
@@ -375,3 +376,20 @@ def test_mistakes_of_the_command_line_are_named(trained, aiayn, tmp_path):
         port = taken.getsockname()[1]
         code, _, err = aiayn("serve", trained, "--port", port)
     assert (code, f"port {port} cannot be served" in err) == (2, True)
+
+
+def test_ctranslate2_behind_the_server_translates_as_it_does_for_generate(
+    trained, aiayn, cache
+):
+    lines = sentences(12, seed=83)
+    wanted = generated(aiayn, trained, lines, "--engine", "ctranslate2")
+    with serving(f"en-de={trained}", "--engine", "ctranslate2") as served:
+        assert served.translate(q=lines)["translatedText"] == wanted
+        assert served.end() == 0
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A folder of its own for converted models."""
+    pytest.importorskip("ctranslate2")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -99,8 +99,8 @@ def test_a_run_stopped_after_every_update_is_the_same_run(data, tmp_path):
     train(data, whole, tiny_config(), device="cpu", score=constant_score)
     for _ in range(11):
         with pytest.raises(Stopped, match="everything is saved"):
-            train(data, stopped, tiny_config(), device="cpu", seconds=0, score=constant_score)
-    train(data, stopped, tiny_config(), device="cpu", seconds=0, score=constant_score)
+            train(data, stopped, tiny_config(), device="cpu", deadline=0, score=constant_score)
+    train(data, stopped, tiny_config(), device="cpu", deadline=0, score=constant_score)
     assert_same_run(stopped, whole)
 
 

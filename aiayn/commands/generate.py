@@ -5,7 +5,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,7 +16,7 @@ import typer
 from aiayn import console
 from aiayn.commands.engines import EngineName, open_translator, require_engine
 from aiayn.commands.options import command
-from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, DecodeConfig, FormatName
+from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, BeamRule, DecodeConfig, FormatName
 from aiayn.data.atomic import require_writable
 from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
 from aiayn.errors import DataError, UsageError
@@ -24,7 +24,7 @@ from aiayn.errors import DataError, UsageError
 if TYPE_CHECKING:
     from aiayn.generation.search import Search
     from aiayn.generation.streaming import Line
-    from aiayn.generation.translator import Translation
+    from aiayn.generation.translator import Translation, Translator
 
     Work = Callable[..., Iterator[tuple[Line, Translation]]]
 
@@ -70,6 +70,9 @@ class GenerateOptions:
     """Hypotheses kept at each step; the paper: 4, parsing 21."""
     alpha: Annotated[float | None, _search(min=0)] = None
     """Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."""
+    beam_rule: Annotated[BeamRule | None, _search()] = None
+    """marian: search as Marian does, with a beam that narrows by each end of an output, and the
+    length penalty |Y|^alpha."""
     extra_length: Annotated[int | None, _search(min=0)] = None
     """An output has at most this many more tokens than its input."""
     greedy: Annotated[bool, _rule("--greedy")] = False
@@ -89,6 +92,10 @@ class GenerateOptions:
     seed: Annotated[int, _sample(min=0)] = 1
     """Another seed, other samples; the samples of a sentence do not depend on the rest of
     the text."""
+    mbr: Annotated[int | None, _rule(metavar="N", min=2)] = None
+    """Of the N best translations, or of N samples with --sample, take the one that has the most
+    in common with all of them: the highest mean chrF against them (minimum Bayes risk). That
+    mean, 0 to 100, is then its score. Beyond the paper."""
     nbest: Annotated[int | None, _format(min=1, show_default="1")] = None
     """Translations of each line, one row each: the best first, samples in the order drawn.
     Without --beam, the beam widens to hold them."""
@@ -98,7 +105,7 @@ class GenerateOptions:
     text, score, finished, pieces, and alignment and nbest where asked for; moses: its
     n-best list, line (from 0) ||| translation ||| features ||| score."""
     scores: Annotated[bool, _format("--scores")] = False
-    """In text, add log P(Y | X) / lp(Y); tsv and jsonl have it always."""
+    """In text, add log P(Y | X) / lp(Y), or the mean of --mbr; tsv and jsonl have it always."""
     align: Annotated[bool, _format("--align")] = False
     """Add the source word of each target word, from attention, in Pharaoh's form: 0-0 1-2,
     source-target, from 0."""
@@ -122,10 +129,16 @@ class GenerateOptions:
         if self.greedy and self.beam not in (None, 1):
             raise UsageError(f"--greedy excludes --beam {self.beam}", fix="leave one out")
         beam = 1 if self.greedy else self.beam
-        if beam and not self.sample and (self.nbest or 1) > beam:
+        if beam and not self.sample and (self.outputs or 1) > beam:
+            option = "--mbr" if self.mbr else "--nbest"
             raise UsageError(
-                f"--nbest {self.nbest} is more than a beam of {beam} holds",
-                fix="leave --greedy out" if self.greedy else f"pass --beam {self.nbest}",
+                f"{option} {self.outputs} is more than a beam of {beam} holds",
+                fix="leave --greedy out" if self.greedy else f"pass --beam {self.outputs}",
+            )
+        if self.mbr and (self.nbest or 1) > self.mbr:
+            raise UsageError(
+                f"--nbest {self.nbest} is more than --mbr {self.mbr} has to choose from",
+                fix=f"pass --mbr {self.nbest}",
             )
         if self.alpha is not None and not 0 <= self.alpha < ALPHA_LIMIT:
             raise UsageError(
@@ -135,6 +148,11 @@ class GenerateOptions:
         require_engine(self)
         self._check_sampling()
         self._check_files()
+
+    @property
+    def outputs(self) -> int | None:
+        """Translations that the search gives for each line; None: one."""
+        return self.mbr or self.nbest
 
     @property
     def writes_file(self) -> Path | None:
@@ -180,10 +198,15 @@ class GenerateOptions:
         if not self.sample:
             beam = 1 if self.greedy else self.beam
             return BeamSearch.of(
-                decode, beam=beam, alpha=self.alpha, nbest=self.nbest, rules=rules
+                decode,
+                beam=beam,
+                alpha=self.alpha,
+                beam_rule=self.beam_rule,
+                nbest=self.outputs,
+                rules=rules,
             )
         return Sampling(
-            samples=self.nbest or 1,
+            samples=self.outputs or 1,
             top_k=self.top_k,
             top_p=self.top_p,
             temperature=self.temperature,
@@ -211,6 +234,8 @@ def generate(options: GenerateOptions) -> None:
     paths = [find_model(model) for model in options.models]
     with join_process_group(options.device) as group:
         translator = open_translator(options, paths, group)
+        if options.mbr:
+            translator = with_mbr(translator, keeps=options.nbest or 1)
         work = partial(translate_lines, translator, group=group)
         if not group.is_first:
             for _ in work((), report=lambda lines: None):
@@ -226,6 +251,15 @@ def generate(options: GenerateOptions) -> None:
     report(unusual, first_lines, options.strict)
 
 
+def with_mbr(translator: "Translator", keeps: int) -> "Translator":
+    """Return the translator with outputs ranked by the chrF that is to be expected of them."""
+    from aiayn.scoring.chrf import expected_chrf
+
+    if translator.codec.settings.task == "parsing":
+        raise UsageError("--mbr compares texts, and this model parses", fix="leave it out")
+    return replace(translator, utility=expected_chrf, keeps=keeps)
+
+
 def write_translations(
     work: "Work", options: GenerateOptions, paths: list[Path], tag: str
 ) -> tuple[Counter[str], dict[str, list[int]]]:
@@ -236,7 +270,12 @@ def write_translations(
     from aiayn.generation.translator import unusual_features
 
     first_lines: dict[str, list[int]] = defaultdict(list)
-    layout = OutputFormat(name=options.format, scores=options.scores, nbest=options.nbest)
+    layout = OutputFormat(
+        name=options.format,
+        scores=options.scores,
+        nbest=options.nbest,
+        score_name="chrF" if options.mbr else "LogP",
+    )
     with (
         open_output(options.writes_file, job_of(options, paths)) as file,
         show_progress(options) as step,

@@ -73,6 +73,10 @@ class PreprocessOptions(Settings):
     """Validation text (parsing: one .mrg file); no filter applies, and the text is kept."""
     test: Annotated[tuple[Path, Path] | None, _file()] = None
     """Test text, treated like validation text."""
+    alignments: Annotated[Path | None, typer.Option(metavar="FILE")] = None
+    """Word alignments of the training pairs, a line each over all files, in Pharaoh's form: 0-0
+    1-2, source-target, from 0. `train optim.guided=0.1` learns from them; words are what spaces
+    separate, after --pretokenize."""
 
     task: Annotated[Task, _text()]
     """parsing reads Penn Treebank files: words are the source, trees the target."""
@@ -173,6 +177,10 @@ def preprocess(options: PreprocessOptions) -> None:
     from aiayn.data.preprocess import preprocess as make_folder
 
     settings = options.settings()
+    if options.alignments and options.task == "parsing":
+        raise UsageError(
+            "--alignments are between words, and trees have symbols", fix="leave one out"
+        )
     # Hours of work would be lost if the list turned out not to be writable at the end.
     if options.dropped:
         require_writable(options.dropped, reads=[*options.files, *options.held_out])
@@ -195,6 +203,7 @@ def preprocess(options: PreprocessOptions) -> None:
         options.output,
         settings=settings,
         codec=codec,
+        alignments=options.alignments,
         dropped=options.dropped,
         workers=_parse_workers(options.workers),
         force=options.force,

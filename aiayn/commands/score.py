@@ -254,7 +254,7 @@ def score_links(options: ScoreOptions, gold: Path) -> Score:
 def score_by_model(options: ScoreOptions, model: Path) -> Score:
     """Print log P of each line and the perplexity; return the perplexity per subword."""
     from aiayn.device import choose_device
-    from aiayn.generation.alignment import align_texts
+    from aiayn.generation.alignment import Alignment, align_texts
     from aiayn.generation.score_targets import score_targets
     from aiayn.run_folder import open_model
     from aiayn.scoring.perplexity import score_perplexity
@@ -272,7 +272,10 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
     found = score_targets(network, file.codec, sources, targets)
     scores = score_perplexity([one.log_p for one in found], targets)
     tokens = [list(zip(one.pieces, one.log_p, strict=True)) for one in found]
-    links = align_texts(network, file.codec, sources, targets) if options.align else []
+    links: list[Alignment] = []
+    if options.align:
+        heads = file.config.alignment_heads
+        links = align_texts(network, file.codec, sources, targets, heads)
     if options.as_json:
         more: dict[str, list[Any]] = {"tokens": tokens} if options.tokens else {}
         more |= {"alignment": links} if options.align else {}

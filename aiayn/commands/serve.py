@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from aiayn import console
+from aiayn.commands.engines import EngineName, open_translator, require_engine
+from aiayn.commands.generate import GenerateOptions
 from aiayn.commands.options import command
 from aiayn.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from aiayn.library import Model
     from aiayn.serving.languages import LanguagePair
-    from aiayn.serving.worker import Inbox, Reply
+    from aiayn.serving.worker import Inbox, Reply, Served
 
 EXAMPLES = (
     "aiayn serve run",
@@ -55,8 +56,20 @@ class ServeOptions:
     """auto, cpu, cuda or mps."""
     precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"
     """int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."""
+    engine: Annotated[EngineName, _run()] = "torch"
+    """As for generate: torch, or ctranslate2, which needs aiayn\\[export]."""
     threads: Annotated[int, _run(min=0)] = 0
     """CPU cores to use; 0: all."""
+
+    def for_generate(self, path: Path) -> GenerateOptions:
+        """Return the options with which `aiayn generate` translates as this server does."""
+        return GenerateOptions(
+            models=[path],
+            engine=self.engine,
+            device=self.device,
+            precision=self.precision,
+            threads=self.threads,
+        )
 
 
 @command(ServeOptions, EXAMPLES)
@@ -84,21 +97,17 @@ def serve(options: ServeOptions) -> None:
 
     def announce(port: int) -> None:
         pairs = ", ".join("-".join(pair) for pair in models)
-        console.say(f"serving {pairs} at http://{options.host}:{port}/ (Ctrl-C ends)")
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        console.say(f"serving {pairs} at http://{host}:{port}/ (Ctrl-C ends)")
 
+    device = next(iter(models.values())).model.device
     # Before the event loop: a fork of a process without threads is safe.
-    links = start_workers(work, next(iter(models.values())).device, options.threads)
+    forks = options.engine == "torch"
+    links = start_workers(work, device, options.threads, forks=forks)
     limits = Limits(characters=options.char_limit, seconds=options.timeout)
+    address = options.host, options.port
     asyncio.run(
-        serve_http(
-            links,
-            list(models),
-            host=options.host,
-            port=options.port,
-            keys=keys,
-            limits=limits,
-            announce=announce,
-        )
+        serve_http(links, [*models], address, keys=keys, limits=limits, announce=announce)
     )
     console.say("stopped; all that was taken is answered")
 
@@ -111,17 +120,16 @@ def read_keys(path: Path) -> list[str]:
     return found
 
 
-def load_by_pair(options: ServeOptions) -> "dict[LanguagePair, Model]":
+def load_by_pair(options: ServeOptions) -> "dict[LanguagePair, Served]":
     """Load each model; return them by their pair of languages."""
-    from aiayn.library import load
     from aiayn.serving.languages import UNKNOWN
 
-    models: dict[LanguagePair, Model] = {}
+    models: dict[LanguagePair, Served] = {}
     for given in options.models:
         named = NAMED.fullmatch(given)
-        path = named[3] if named else given
-        model = load(path, device=options.device, precision=options.precision)
-        pair = (named[1], named[2]) if named else model.languages
+        path = Path(named[3] if named else given)
+        served = load_served(options, path)
+        pair = (named[1], named[2]) if named else served.model.languages
         if not all(pair):
             pair = UNKNOWN
             console.warn(
@@ -133,5 +141,23 @@ def load_by_pair(options: ServeOptions) -> "dict[LanguagePair, Model]":
                 f"two models translate {'-'.join(pair)}",
                 fix=f"leave one out, or name its languages as in en-de={path}",
             )
-        models[pair] = model
+        models[pair] = served
     return models
+
+
+def load_served(options: ServeOptions, path: Path) -> "Served":
+    """Load a model, ready to translate with the engine that is asked for."""
+    from aiayn.checkpoint import load_model
+    from aiayn.device import choose_device, prepare_device
+    from aiayn.distributed import ProcessGroup
+    from aiayn.library import Model
+    from aiayn.run_folder import find_model
+    from aiayn.serving.worker import Served
+
+    require_engine(options.for_generate(path))
+    file = find_model(path)
+    device = choose_device(options.device)
+    prepare_device(device)
+    group = ProcessGroup(rank=0, world_size=1, device=device)
+    translator = open_translator(options.for_generate(file), [file], group)
+    return Served(Model([load_model(file)], [*translator.models], device), translator)

@@ -16,6 +16,7 @@ from aiayn.config_file import apply_overrides, differences, read_yaml
 from aiayn.data.named import Named
 from aiayn.errors import UsageError
 from aiayn.presets import preset as find_preset
+from aiayn.signals import deadline_after
 
 if TYPE_CHECKING:
     from aiayn.training.log import MetricsWriter
@@ -73,7 +74,7 @@ class TrainOptions:
     nproc: Annotated[int, _running(min=1)] = 1
     """Processes on this machine, started as torchrun does."""
     time_limit: Annotated[str | None, _running(metavar="11h30m")] = None
-    """Stop after this time with everything saved (exit code 75)."""
+    """Stop after this time, start-up included, with everything saved (exit code 75)."""
     dry_run: Annotated[bool, _running("--dry-run")] = False
     """Only estimate parameters, batches, memory, disk, operations."""
 
@@ -103,8 +104,12 @@ def train(options: TrainOptions) -> None:
     overrides = [f"train.{name}={value}" for name, value in given.items() if value is not None]
     folders, settings = named_folders(options)
     base, origin = starting_point(options)
+    folders, settings = named_folders(options)
+    base, origin = starting_point(options)
     config = resolve(base, options.config, [*settings, *overrides])
-    seconds = parse_time(options.time_limit) if options.time_limit else None
+    deadline = None
+    if options.time_limit:
+        deadline = deadline_after(parse_time(options.time_limit))
     if options.dry_run:
         if origin:
             console.say(origin)
@@ -137,7 +142,7 @@ def train(options: TrainOptions) -> None:
         options.output,
         config,
         device=options.device,
-        seconds=seconds,
+        deadline=deadline,
         init_from=options.init_from,
         metrics_writer=tensorboard(options.output) if config.train.tensorboard else None,
     )

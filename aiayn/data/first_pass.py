@@ -11,7 +11,7 @@ from aiayn import console
 from aiayn.data.codec import Codec
 from aiayn.data.duplicates import find_duplicates
 from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
-from aiayn.data.inputs import PAIRS_PER_BLOCK, Input, read_blocks
+from aiayn.data.inputs import PAIRS_PER_BLOCK, Input, read_blocks, with_alignments
 from aiayn.data.manifest import SplitName
 from aiayn.data.reservoir import Reservoir
 from aiayn.data.settings import TAG, Preparation, Settings, Subword
@@ -29,12 +29,18 @@ PairSample = list[tuple[str, str]]
 
 
 def first_pass(
-    inputs: Inputs, output: Path, job: Job, *, codec: Codec | None, workers: int | None
+    inputs: Inputs,
+    output: Path,
+    job: Job,
+    *,
+    codec: Codec | None,
+    alignments: Path | None,
+    workers: int | None,
 ) -> State:
     """Check and count all text, and save the codec: the one given, or a new one."""
     settings = job.settings
     (output / UNFINISHED_FOLDER).mkdir()
-    pairs, sample = _check(inputs, output, settings)
+    pairs, sample = _check(inputs, output, settings, alignments)
     if codec is None:
         tags = _find_tags(inputs["train"]) if settings.task == "parsing" else ""
         codec = _learn(sample, settings, tags=tags, workers=workers)
@@ -46,7 +52,7 @@ def first_pass(
 
 
 def _check(
-    inputs: Inputs, output: Path, settings: Settings
+    inputs: Inputs, output: Path, settings: Settings, alignments: Path | None
 ) -> tuple[dict[SplitName, int], PairSample]:
     """Read all text; return the pairs of each split, and training pairs to learn from.
 
@@ -59,7 +65,10 @@ def _check(
         path = output / DUPLICATES_FILE
         finder = settings.dedup and stack.enter_context(find_duplicates(path))
         for split, each in inputs.items():
-            for block in read_blocks(each):
+            blocks = read_blocks(each)
+            if alignments and split == "train":
+                blocks = with_alignments(blocks, alignments)  # which counts its lines
+            for block in blocks:
                 pairs[split] += block.pairs
                 if split == "train":
                     if sample.size:  # none, if a vocabulary is used again

@@ -13,6 +13,7 @@ from aiayn.data.codec import Codec
 from aiayn.data.inputs import split_lines
 from aiayn.data.manifest import MANIFEST_FILE, Counts, Manifest, SideCounts, Split, SplitName
 from aiayn.data.shards import REPAIR, Corpus
+from aiayn.data.word_links import WordLinks
 from aiayn.errors import DataError, UsageError, counted
 
 VOCABULARY_FOLDER = "vocab"
@@ -58,9 +59,11 @@ class DataFolder:
 
     @cached_property
     def training_sha256(self) -> str:
-        """Sha256 over the training pairs and the vocabulary."""
-        shards = [shard.bin_sha256 for shard in self.manifest.splits["train"].shards]
-        return hashlib.sha256(" ".join([*shards, self.codec.fingerprint]).encode()).hexdigest()
+        """Sha256 over the training pairs, their alignments and the vocabulary."""
+        shards = self.manifest.splits["train"].shards
+        sums = [shard.bin_sha256 for shard in shards]
+        sums += [shard.align_sha256 for shard in shards if shard.align_sha256]
+        return hashlib.sha256(" ".join([*sums, self.codec.fingerprint]).encode()).hexdigest()
 
     def has(self, split: SplitName) -> bool:
         """Whether there is such a split; there always is a `train`."""
@@ -70,6 +73,13 @@ class DataFolder:
         """Return the pairs of a split, memory-mapped."""
         dtype = np.dtype(f"<u{self.manifest.bytes_per_id}")
         return Corpus(self.path, self._split(split).shards, dtype)
+
+    def word_links(self) -> WordLinks | None:
+        """Return the word alignments of the training pairs, if there are some."""
+        shards = self._split("train").shards
+        if not all(shard.align_sha256 for shard in shards):
+            return None
+        return WordLinks(self.path, shards)
 
     def text(self, split: SplitName) -> tuple[list[str], list[str]]:
         """Return the source and reference lines of a split, one for each pair of its corpus."""
@@ -150,8 +160,8 @@ class DataFolder:
         """Return the sha256 of every file but the vocabulary, by name."""
         found: dict[str, str] = {}
         for split in self.manifest.splits.values():
-            found |= {f"{shard.name}.bin": shard.bin_sha256 for shard in split.shards}
-            found |= {f"{shard.name}.idx": shard.idx_sha256 for shard in split.shards}
+            for shard in split.shards:
+                found |= shard.files
             found |= split.text_sha256
         return found
 

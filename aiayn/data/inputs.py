@@ -6,12 +6,20 @@ not depend on which process works on them.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice, zip_longest
 from pathlib import Path
 
 from aiayn.data.language_tags import tag_line
-from aiayn.data.text import BYTE_ORDER_MARK, UNREADABLE, damaged, decode_line, open_bytes
+from aiayn.data.text import (
+    BYTE_ORDER_MARK,
+    UNREADABLE,
+    bounded_lines,
+    damaged,
+    decode_line,
+    open_bytes,
+    read_lines,
+)
 from aiayn.data.trees import clean, linearize, read_trees, write
 from aiayn.errors import DataError, counted
 
@@ -37,6 +45,8 @@ class Block:
     target: str
     reference: str
     """What a translation is scored against: the target, or the whole tree."""
+    alignments: str = ""
+    """Lines of word alignments, where they were given."""
 
     def text_pairs(self) -> list[tuple[str, str]]:
         """Return its pairs one by one."""
@@ -135,6 +145,26 @@ def read_blocks(inputs: Sequence[Input]) -> Iterator[Block]:
             raise DataError(f"{each.name} has no lines", fix="give text, one sentence a line")
 
 
+def with_alignments(blocks: Iterable[Block], path: Path) -> Iterator[Block]:
+    """Add the lines of a file of word alignments, one a pair, to blocks."""
+    lines = read_lines(path)
+    for block in blocks:
+        of_block = list(islice(lines, block.pairs))
+        if len(of_block) < block.pairs:
+            raise _unequal(path, block.start + len(of_block), "more")
+        yield replace(block, alignments=join_lines(of_block))
+    if next(lines, None) is not None:
+        raise _unequal(path, block.start + block.pairs, "fewer")
+
+
+def _unequal(path: Path, lines: int, pairs: str) -> DataError:
+    where = "ends after" if pairs == "more" else "goes on after"
+    return DataError(
+        f"{path} {where} line {lines:,}, and there are {pairs} training pairs",
+        fix="give one line of alignments for each pair of all training files, in their order",
+    )
+
+
 def split_lines(text: str) -> list[str]:
     """Return the lines of a block's text: they end at a line feed and nowhere else."""
     return text.split("\n")[:-1]
@@ -149,10 +179,11 @@ def _read(path: Path, name: str = "") -> Iterator[str]:
     """Yield the text of a file, PAIRS_PER_BLOCK lines at a time, a line feed after each."""
     shown = Path(name) if name else path
     with open_bytes(path) as file:
+        all_lines = bounded_lines(file)
         for first in count(1, PAIRS_PER_BLOCK):
             lines: list[bytes] = []
             try:
-                lines.extend(islice(file, PAIRS_PER_BLOCK))
+                lines.extend(islice(all_lines, PAIRS_PER_BLOCK))
             except UNREADABLE as problem:
                 raise damaged(shown, first - 1 + len(lines), problem) from None
             if not lines:

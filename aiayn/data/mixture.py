@@ -15,6 +15,7 @@ from aiayn.data.folder import DataFolder
 from aiayn.data.manifest import SplitName
 from aiayn.data.named import Named
 from aiayn.data.shards import Corpus
+from aiayn.data.word_links import WordLinks
 from aiayn.errors import UsageError
 
 
@@ -44,6 +45,12 @@ class Mixture(DataFolder):
             mixed = zip(whole.parts, self.shares, strict=True)
             whole.parts = [replace(part, share=share) for part, share in mixed]
         return whole
+
+    def word_links(self) -> WordLinks | None:
+        """Return the word alignments of the training pairs, if all folders have some."""
+        found = [folder.word_links() for folder in self.folders]
+        known = [links for links in found if links is not None]
+        return WordLinks.joined(known) if len(known) == len(found) else None
 
     def text(self, split: SplitName) -> tuple[list[str], list[str]]:
         """Return the source and reference lines of a split, folder after folder."""

@@ -48,20 +48,22 @@ def preprocess(
     *,
     settings: Settings,
     codec: Codec | None = None,
+    alignments: Path | None = None,
     dropped: Path | None = None,
     workers: int | None = None,
     force: bool = False,
 ) -> DataFolder:
     """Make a data folder, resume one that was interrupted, or find it up to date.
 
-    A given codec takes the place of a new vocabulary. The pairs that are left out are listed in
-    `dropped`. Without a number of workers there are as many as there are cores and work for.
+    A given codec takes the place of a new vocabulary. A file of word alignments has a line for
+    each training pair. The pairs that are left out are listed in `dropped`. Without a number of
+    workers there are as many as there are cores and work for.
     """
     refuse_foreign(output)
     if dropped:
         require_writable(dropped)
     with _stoppable(), lock_folder(output), _spooled(inputs, output) as read:
-        job = Job(settings=settings, inputs=_hash_inputs(read))
+        job = Job(settings=settings, inputs=_hash_inputs(read, alignments))
         if force:
             clear(output)
         if (output / MANIFEST_FILE).is_file():
@@ -74,10 +76,12 @@ def preprocess(
         else:
             # Until the first pass is done there is nothing to lose.
             clear(output)
-            state = first_pass(read, output, job, codec=codec, workers=workers)
+            state = first_pass(
+                read, output, job, codec=codec, alignments=alignments, workers=workers
+            )
         # From disk even after a first pass: a resumed run encodes with the same codec.
         codec = Codec.load(output / VOCABULARY_FOLDER)
-        second_pass(read, output, state, codec=codec, workers=workers)
+        second_pass(read, output, state, codec=codec, alignments=alignments, workers=workers)
         _finish(output, state, codec, dropped)
     return DataFolder.open(output)
 
@@ -133,9 +137,10 @@ def _split(inputs: list[InputFile], records: list[ShardRecord]) -> Split:
     return Split(inputs=inputs, counts=counts, shards=shards, text_sha256=texts)
 
 
-def _hash_inputs(inputs: Inputs) -> dict[SplitName, list[InputFile]]:
+def _hash_inputs(inputs: Inputs, alignments: Path | None) -> dict[SplitName, list[InputFile]]:
     """Return the sha256 of every input file, several at a time."""
     paths = {split: [p for i in each for p in i.files] for split, each in inputs.items()}
+    paths["train"] += [alignments] if alignments else []
     every = [path for each in paths.values() for path in each]
     # Open all of them first, to report a missing file before hours of hashing.
     for path in every:

@@ -5,7 +5,7 @@ NAME.idx holds 2n + 1 offsets into it, counted in ids (int64). Both are little-e
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -22,6 +22,12 @@ from aiayn.errors import DataError, counted
 Ids = NDArray[np.integer]
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
+# Of source and target.
+IdsOfPair = tuple[Ids, Ids]
+# Where each target token should look, (target, source): rows sum to 1, or to 0.
+Guide = NDArray[np.float32]
+# Of the file of word alignments.
+ALIGN = ".align"
 REPAIR = "copy the folder again, or make it again with aiayn preprocess --force"
 
 
@@ -39,6 +45,14 @@ class Shard:
     tokens: int
     bin_sha256: str
     idx_sha256: str
+    align_sha256: str = ""
+    """Of word alignments beside the ids, where there are some."""
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Its files by name, with their checksums."""
+        found = {f"{self.name}.bin": self.bin_sha256, f"{self.name}.idx": self.idx_sha256}
+        return found | ({f"{self.name}{ALIGN}": self.align_sha256} if self.align_sha256 else {})
 
     def __post_init__(self) -> None:
         require_plain_name(self.name)
@@ -46,7 +60,7 @@ class Shard:
 
 def require_plain_name(name: str) -> None:
     """Refuse, with a ValueError, a name from a file that is not one of a file in its folder."""
-    if name != Path(name).name or not name.isprintable():
+    if name in ("", "..") or name != Path(name).name or not name.isprintable():
         raise ValueError(f"{name!r} is not the name of a file in the folder")
 
 
@@ -122,6 +136,8 @@ class Corpus:
         self.source_lengths, self.target_lengths = self._lengths()
         """Length of each sentence with its EOS; uint16, unless one is longer than that."""
         self.parts = [Part(0, len(self))]
+        self.guide: Callable[[int, IdsOfPair], Guide] | None = None
+        """Says where the target tokens of a pair of that number should look, if it is known."""
 
     @classmethod
     def joined(cls, corpora: Sequence["Corpus"]) -> "Corpus":
@@ -148,7 +164,7 @@ class Corpus:
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def pair(self, index: int) -> tuple[Ids, Ids]:
+    def pair(self, index: int) -> IdsOfPair:
         """Return the ids of source and target sentence, EOS included."""
         if not 0 <= index < len(self):
             raise IndexError(f"pair {index} of {len(self)}")

@@ -16,7 +16,7 @@ from aiayn.data.folder import SUMS_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER
 from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName
 from aiayn.data.plain_values import from_dict
 from aiayn.data.settings import Settings
-from aiayn.data.shards import Shard
+from aiayn.data.shards import ALIGN, Shard
 from aiayn.errors import UsageError, counted
 
 STATE_FILE = f"{UNFINISHED_FOLDER}/state.json"
@@ -34,6 +34,7 @@ OURS = (
     VOCABULARY_FOLDER,
     "*.bin",
     "*.idx",
+    f"*{ALIGN}",
     "*.src",
     "*.ref",
 )

@@ -83,6 +83,9 @@ class Vocabulary:
             words = (_escape(text).split() for text in texts)
             return [[*(self._word_ids.get(word, UNK) for word in w), EOS] for w in words]
         texts = _escape_all(texts)
+        if len(texts) == 1:
+            # Of a list, SentencePiece makes a thread, however short it is.
+            return [self._processor.encode(texts[0], add_eos=True)]
         ids: list[list[int]] = self._processor.encode(texts, add_eos=True, num_threads=1)
         return ids
 

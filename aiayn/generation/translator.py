@@ -50,6 +50,8 @@ PARTS, SMALLEST_PART = 2, 16
 STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Report = Callable[[int], None]
+# The worth of each of some texts as a translation of the same line.
+Utility = Callable[[list[str]], list[float]]
 
 
 class Output(NamedTuple):
@@ -57,7 +59,7 @@ class Output(NamedTuple):
 
     text: str
     score: float
-    """log P(Y | X) / lp(Y), summed over segments."""
+    """log P(Y | X) / lp(Y), summed over segments; or its worth, where that ranks outputs."""
     finished: bool
     """Whether EOS came before the length limit."""
     pairs: list[Pair]
@@ -106,6 +108,12 @@ class Translator:
     """Subwords that are translated at once; a longer line is cut into segments."""
     aligns: bool = False
     """Whether to add the source word of each target word."""
+    alignment_heads: Sequence[int] = ()
+    """How many heads of each model tell it, from the first on; none given: all."""
+    utility: Utility | None = None
+    """Ranks the outputs of a line, in place of their probability."""
+    keeps: int | None = None
+    """Outputs of a line that stay; None: all."""
 
     def translate(self, texts: Iterable[str]) -> Iterator[Translation]:
         """Yield one translation a line, in order, as soon as it is ready."""
@@ -155,6 +163,8 @@ class Translator:
             self._join(line.text.strip(), [each.source for each in segments], of_line)
             for line, segments, of_line in zip(lines, cut, found, strict=True)
         ]
+        if self.utility:
+            joined = [rank(translation, self.utility, self.keeps) for translation in joined]
         return self._align(joined) if self.aligns else joined
 
     @property
@@ -261,7 +271,8 @@ class Translator:
 
     def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:
         """Return the alignment of each pair of source and target."""
-        return align(self.models, self.codec, pairs)
+        heads = self.alignment_heads or [model.config.heads for model in self.models]
+        return align(self.models, self.codec, pairs, heads)
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
         """Search sentences, the longest first; the results are in the order of the work."""
@@ -328,6 +339,20 @@ class Translator:
         return Engine(self.search, step, self.batch_tokens, most).steps(work)
 
 
+def rank(translation: Translation, utility: Utility, keeps: int | None) -> Translation:
+    """Put the outputs of a line in the order of their worth, each text once.
+
+    Among equals, what was more probable, or drawn first, comes first.
+    """
+    worth = utility([output.text for output in translation.outputs])
+    outputs = zip(translation.outputs, worth, strict=True)
+    once: dict[str, Output] = {}
+    # A sorted list keeps the order of equals.
+    for output, value in sorted(outputs, key=lambda pair: -pair[1]):
+        once.setdefault(output.text, output._replace(score=value))
+    return translation._replace(outputs=[*once.values()][:keeps])
+
+
 def translate_lines(
     translator: Translator, lines: Iterable[Line], group: ProcessGroup, report: Report
 ) -> Iterator[tuple[Line, Translation]]:
@@ -336,7 +361,9 @@ def translate_lines(
     alone = group.world_size == 1
     while window := _next_window(source, group):
         own = [line for _, line in group.share(window)]
-        found = translator.translate_window(own, report if alone else lambda lines: None)
+        each = report if alone else lambda lines: None
+        # What a process cannot translate ends all of them, rather than let the others wait.
+        found = group.together(partial(translator.translate_window, own, each))
         yield from zip(window, group.gather(found, len(window)), strict=True)
         if not alone:
             report(len(window))

@@ -269,9 +269,15 @@ class Pool:
             self._receive(number, gone)
 
 
-def start_workers(work: Work, device: torch.device, threads: int) -> list[WorkerLink]:
-    """Start what translates: a process for each core of a CPU, or a thread for a device."""
-    count = share_cores(device, threads)
-    if device.type != "cpu" or sys.platform != "linux":
-        return [WorkerThread(work)]
-    return [WorkerProcess(work) for _ in range(count)]
+def start_workers(
+    work: Work, device: torch.device, threads: int, *, forks: bool
+) -> list[WorkerLink]:
+    """Start what translates: on a CPU, one worker for each core; else one for the device.
+
+    With `forks` they are processes, where those are safe; else they are threads, for engines
+    that compute in threads of their own.
+    """
+    cores = share_cores(device, threads)
+    if forks and device.type == "cpu" and sys.platform == "linux":
+        return [WorkerProcess(work) for _ in range(cores)]
+    return [WorkerThread(work) for _ in range(1 if forks else cores)]

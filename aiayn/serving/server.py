@@ -195,22 +195,21 @@ def _busy(message: str) -> Refused:
 async def serve(
     links: Sequence[WorkerLink],
     pairs: Sequence[LanguagePair],
+    address: tuple[str, int],
     *,
-    host: str,
-    port: int,
-    keys: Sequence[str] = (),
+    keys: Sequence[str],
     limits: Limits,
     announce: Callable[[int], None],
 ) -> None:
     """Serve until a signal comes; `announce` is called with the port once clients may come."""
     server = Server(pool=Pool(links, limits.lines), pairs=pairs, keys=keys, limits=limits)
     try:
-        listener = await asyncio.start_server(server.connect, host, port, limit=LONGEST_HEAD)
+        listener = await asyncio.start_server(server.connect, *address, limit=LONGEST_HEAD)
     except OSError as problem:
         server.pool.close()
         reason = (problem.strerror or str(problem)).lower()
         raise UsageError(
-            f"{host} port {port} cannot be served: {reason}",
+            f"{address[0]} port {address[1]} cannot be served: {reason}",
             fix="pass another --port, or --host",
         ) from None
     loop, stop = asyncio.get_running_loop(), asyncio.Event()

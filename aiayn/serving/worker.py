@@ -8,7 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from itertools import count
 from queue import SimpleQueue
@@ -28,6 +28,14 @@ from aiayn.serving.languages import LanguagePair
 
 # Subwords of either side whose attention is shown: a page grows with the square.
 LONGEST_SHOWN = 128
+
+
+class Served(NamedTuple):
+    """A model that is served."""
+
+    model: Model
+    translator: Translator
+    """Translates with any search that it is given."""
 
 
 class Wanted(NamedTuple):
@@ -147,13 +155,14 @@ class Worker:
 
     def __init__(
         self,
-        models: dict[LanguagePair, Model],
+        models: dict[LanguagePair, Served],
         beam: int | None,
         alpha: float | None,
         reply: Reply,
     ) -> None:
         self.models, self.beam, self.alpha, self.reply = models, beam, alpha, reply
         self.searches: dict[Wanted, SharedSearch] = {}
+        self.translators: dict[Wanted, Translator] = {}
 
     def run(self, inbox: Inbox) -> None:
         """Do what comes in; after None, what has come in before it, and end."""
@@ -209,14 +218,19 @@ class Worker:
 
     def translator(self, wanted: Wanted) -> Translator:
         """Return what translates in this way."""
-        model = self.models[wanted.pair]
-        beam = None if self.beam is None else max(self.beam, wanted.nbest)
-        search = BeamSearch.of(model.decode, beam=beam, alpha=self.alpha, nbest=wanted.nbest)
-        return model.translator(search, aligns=wanted.aligns)
+        if wanted not in self.translators:
+            model, any_search = self.models[wanted.pair]
+            beam = None if self.beam is None else max(self.beam, wanted.nbest)
+            search = BeamSearch.of(
+                model.decode, beam=beam, alpha=self.alpha, nbest=wanted.nbest
+            )
+            translator = replace(any_search, search=search, aligns=wanted.aligns)
+            self.translators[wanted] = translator
+        return self.translators[wanted]
 
     def draw(self, job: AttentionJob) -> str:
         """Return the attention page of a sentence pair."""
-        model = self.models[job.pair]
+        model, _ = self.models[job.pair]
         sides = [model.codec.encode_source(job.source)]
         if job.target is not None:
             sides.append(model.codec.encode_target(job.target))

@@ -39,7 +39,7 @@ def estimate(
     flops = training_flops(config.model, codec.sizes, tokens_in_all)
     model_bytes = FLOAT32 * parameters["total"]
     disk = disk_space(config.train, parameters["total"])
-    largest = longest_micro_batch(corpus, batch)
+    largest = longest_micro_batch(corpus, replace(config, batch=batch))
     traced = {each: trace_micro_batch(config, codec, largest, each) for each in {dtype, F32}}
     # Where sums are in float64, the mean gradient in float32 is one tensor more.
     sums = sum_type(device).itemsize

@@ -3,16 +3,18 @@
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import torch
 
 from aiayn.config import BatchConfig
 from aiayn.data.batch import Batch, collate
 from aiayn.data.plan import Lengths, PairNumbers, Place, micro_batches, plan_epoch
 from aiayn.data.resampling import Resampling
-from aiayn.data.shards import Corpus, Ids, Part
+from aiayn.data.shards import Corpus, Guide, IdsOfPair, Part
+from aiayn.data.word_links import pad_guides
 from aiayn.distributed import ProcessGroup
 
 # Updates that wait in memory, ready to run.
@@ -55,8 +57,8 @@ class PairsOfUpdate(NamedTuple):
 
     source_lengths: Lengths
     target_lengths: Lengths
-    pair: Callable[[int], tuple[Ids, Ids]]
-    """Returns a pair by its place in the update."""
+    pair: Callable[[int], tuple[IdsOfPair, Guide | None]]
+    """Returns a pair by its place in the update, and where its target should look."""
 
 
 def updates_from(
@@ -102,13 +104,18 @@ def read_pairs(
     corpus: Corpus, numbers: PairNumbers, epoch: int, resampling: Resampling | None
 ) -> PairsOfUpdate:
     """Return the pairs of these numbers, as they are stored or as the epoch draws them."""
+
+    def with_guide(number: int, pair: IdsOfPair) -> tuple[IdsOfPair, Guide | None]:
+        return pair, corpus.guide(number, pair) if corpus.guide else None
+
     if resampling is None:
         lengths = corpus.source_lengths[numbers], corpus.target_lengths[numbers]
-        return PairsOfUpdate(*lengths, lambda place: corpus.pair(int(numbers[place])))
+        every = numbers.tolist()
+        return PairsOfUpdate(*lengths, lambda i: with_guide(every[i], corpus.pair(every[i])))
     # All of them in every process: only what is drawn tells how long it is.
     drawn = [resampling(corpus.pair(i), epoch=epoch, number=i) for i in numbers.tolist()]
     source, target = (np.array([len(ids) for ids in side]) for side in zip(*drawn, strict=True))
-    return PairsOfUpdate(source, target, drawn.__getitem__)
+    return PairsOfUpdate(source, target, lambda i: with_guide(int(numbers[i]), drawn[i]))
 
 
 def make_update(
@@ -128,11 +135,20 @@ def make_update(
         source_tokens=int(source.sum()),
         target_tokens=int(target.sum()),
         micro=[
-            (n, collate([pair(i) for i in piece.tolist()]).to(group.device))
+            (n, _collate([pair(i) for i in piece.tolist()]).to(group.device))
             for n, piece in group.share(pieces)
         ],
         places=tuple(places),
     )
+
+
+def _collate(pairs: Sequence[tuple[IdsOfPair, Guide | None]]) -> Batch:
+    """Pad pairs to rectangles, and what guides attention in them."""
+    batch = collate([ids for ids, _ in pairs])
+    guides = [guide for _, guide in pairs if guide is not None]
+    if not guides:
+        return batch
+    return replace(batch, guide_BTS=torch.from_numpy(pad_guides(guides)))
 
 
 def prefetched(items: Iterator[Item]) -> Generator[Item, None, None]:

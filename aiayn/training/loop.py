@@ -31,6 +31,7 @@ from aiayn.training.start import (
     check_lengths,
     choose_micro_tokens,
     long_pairs,
+    open_corpus,
     probe_memory,
     require_same_inputs,
     require_work,
@@ -82,20 +83,20 @@ def train(
     config: Config,
     *,
     device: str = "auto",
-    seconds: float | None = None,
+    deadline: float | None = None,
     init_from: Path | None = None,
     score: ScoreModel | None = None,
     metrics_writer: MetricsWriter | None = None,
 ) -> None:
     """Train a model, from the start or from the last checkpoint of the run folder.
 
-    After `seconds` it stops, with everything saved. Validation computes the BLEU, chrF or F1
-    of its text, unless another `score` is given.
+    At a `deadline` of time.monotonic it stops, with everything saved. Validation computes the
+    BLEU, chrF or F1 of its text, unless another `score` is given.
     """
-    run = RunFolder(run_path)
+    run, corpus = RunFolder(run_path), open_corpus(data, config)
     with ExitStack() as stack:
         group = stack.enter_context(join_process_group(device))
-        stop = stack.enter_context(request_on_signals(seconds))
+        stop = stack.enter_context(request_on_signals(deadline))
         require_same_inputs(config, data, group)
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
         named, config = config.train.precision, resolve_settings(config, run, group)
@@ -112,7 +113,6 @@ def train(
         valid = data.corpus("valid") if data.has("valid") else None
         if valid is not None and score is None:
             score = validation_score(data, config.decode, config.train.metric)
-        corpus = data.corpus("train")
         drawn = resampling(data.codec, config.batch, corpus, seed=config.train.seed)
         t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop, drawn)
         stack.callback(t.writer.wait)
@@ -170,6 +170,7 @@ def loop(t: Training) -> None:
             validate(t)
         due = has_ended(t) or bool(late) or checkpoint_due(t)
         if due or reason != CONTINUE:
+            t.stop.saving = reason != CONTINUE or has_ended(t)
             save(t, keep=due)
         if reason != CONTINUE and not has_ended(t):
             t.group.on_first_rank(t.writer.wait)
@@ -218,7 +219,7 @@ def log_metrics(t: Training) -> None:
     progress = t.state.progress
     losses = torch.stack([numbers for _, numbers in t.pending]).cpu().double()
     check_finite(t, losses)
-    sums = losses[:, :2].sum(dim=0)
+    sums = losses[:, :-1].sum(dim=0)
     t.group.all_reduce(sums)
     tokens = sum(update.target_tokens for update, _ in t.pending)
     seconds = time.monotonic() - t.logged_at
@@ -231,11 +232,12 @@ def log_metrics(t: Training) -> None:
             loss=float(sums[0]) / tokens,
             plain_loss=float(sums[1]) / tokens,
             learning_rate=current_rate(t.state),
-            gradient_norm=float(losses[-1, 2]),
+            gradient_norm=float(losses[-1, -1]),
             tokens=progress.target_tokens,
             tokens_per_second=tokens / seconds,
             seconds=progress.seconds,
             memory=peak_memory(t.group.device),
+            guided_loss=float(sums[2]) / tokens if t.config.optim.guided else None,
         )
     )
     t.pending.clear()
@@ -246,7 +248,7 @@ def check_finite(t: Training, losses: Tensor) -> None:
     finite = losses.isfinite()
     if t.state.scaler.is_enabled():
         # In float16 a gradient may overflow: the scaler then skips the step and scales down.
-        finite = finite[:, :2]
+        finite = finite[:, :-1]
     bad = (~finite.all(dim=1)).nonzero().flatten()
     if not t.group.max(len(bad)):
         return
@@ -255,7 +257,7 @@ def check_finite(t: Training, losses: Tensor) -> None:
     step = t.state.progress.step - len(t.pending) + which + 1
     raise Diverged(
         f"training diverged at update {step:,} (epoch {update.epoch}, batch {update.number}):"
-        f" loss {float(numbers[0]) / update.target_tokens:g}, gradient {float(numbers[2]):g}",
+        f" loss {float(numbers[0]) / update.target_tokens:g}, gradient {float(numbers[-1]):g}",
         fix=divergence_fix(t),
     )
 

@@ -16,6 +16,7 @@ from aiayn.config_file import change, differences
 from aiayn.data.batch import Batch, collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
+from aiayn.data.word_links import Guides
 from aiayn.device import choose_precision
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError, counted
@@ -164,6 +165,21 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
         )
 
 
+def open_corpus(data: DataFolder, config: Config) -> Corpus:
+    """Return the training pairs, with what guides attention if it is guided."""
+    corpus = data.corpus("train")
+    if not config.optim.guided:
+        return corpus
+    links = data.word_links()
+    if links is None:
+        raise UsageError(
+            f"optim.guided is {config.optim.guided}, and {data.path} has no word alignments",
+            fix="preprocess with --alignments FILE, or leave optim.guided out",
+        )
+    corpus.guide = Guides(data.codec, links)
+    return corpus
+
+
 def check_lengths(limit: int | None, corpora: dict[str, Corpus | None]) -> None:
     """Refuse pairs with more tokens than a model with learned positions supports."""
     for name, corpus in corpora.items():
@@ -196,14 +212,20 @@ def choose_micro_tokens(
     return config
 
 
-def longest_micro_batch(corpus: Corpus, batch: BatchConfig) -> Batch:
+def longest_micro_batch(corpus: Corpus, config: Config) -> Batch:
     """Return the longest pairs, as many as go through the network at once."""
+    batch = config.batch
     longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
     rows = min(len(longer), max(1, min(batch.micro_limit, batch.tokens) // int(longer.max())))
     # Numbers of all pairs would take 8 bytes each; those that are long enough are few.
     long = np.flatnonzero(longer >= np.partition(longer, -rows)[-rows])
     longest = long[np.argsort(longer[long])[-rows:]]
-    return collate([corpus.pair(int(i)) for i in longest])
+    found = collate([corpus.pair(int(i)) for i in longest])
+    if not config.optim.guided:
+        return found
+    # A guide without links takes as much memory as any other.
+    sizes = found.rows, found.target_BT.size(1), found.source_BS.size(1)
+    return replace(found, guide_BTS=torch.zeros(sizes))
 
 
 def probe_memory(
@@ -211,7 +233,7 @@ def probe_memory(
 ) -> None:
     """Run the longest micro-batch once, so that a lack of memory shows now, not in hours."""
     device = state.gradients.device
-    batch = longest_micro_batch(corpus, state.config.batch).to(device)
+    batch = longest_micro_batch(corpus, state.config).to(device)
     # Adam allocates its two moments at the first step: this takes their place.
     moments = torch.empty(2 * state.gradients.total.numel(), device=device)
     while accumulate_gradients(state, [("probe", batch)], dtype) is None:
