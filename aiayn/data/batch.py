@@ -16,26 +16,28 @@ from aiayn.kernels.layout import Layout, Packing
 from aiayn.special_ids import PAD
 
 
-class Place(NamedTuple):
+class RowRange(NamedTuple):
     """Where the rows of a part begin in what it is a part of, and how many that has."""
 
     start: int
     whole: int
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """Which part of a larger batch a batch is."""
 
-    sentences: Place
-    source: Place
+    sentences: RowRange
+    source: RowRange
     """Of the source tokens, without padding."""
-    target: Place
+    target: RowRange
     """Of the target tokens."""
 
-    def after(self, sentences: int, source: int, target: int) -> "Part":
+    def after(self, sentences: int, source: int, target: int) -> "BatchPart":
         """Return the part that begins so many sentences and tokens later."""
         counts = (sentences, source, target)
-        return Part(*(Place(p.start + n, p.whole) for p, n in zip(self, counts, strict=True)))
+        return BatchPart(
+            *(RowRange(p.start + n, p.whole) for p, n in zip(self, counts, strict=True))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Batch:
     """Source and target tokens of each pair, known without asking the device."""
     guide_BTS: Tensor | None = None
     """Where each target token should look, for guided attention."""
-    part: Part | None = None
+    part: BatchPart | None = None
     """Which part of a larger batch it is, if that did not fit in memory."""
 
     @property
@@ -100,10 +102,10 @@ class Batch:
         """Return the upper and the lower rows as batches of their own."""
         middle = self.rows // 2
         source, target = (sum(side) for side in zip(*self.lengths[:middle], strict=True))
-        whole = Part(
-            Place(0, self.rows),
-            Place(0, self.source_index.size(0)),
-            Place(0, self.target_index.size(0)),
+        whole = BatchPart(
+            RowRange(0, self.rows),
+            RowRange(0, self.source_index.size(0)),
+            RowRange(0, self.target_index.size(0)),
         )
         part = self.part or whole
         upper = slice(middle), slice(source), slice(target), part
