@@ -18,7 +18,6 @@ import random
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -138,9 +137,8 @@ def stages(text: Path, folder: Path, processes: int = 1) -> list[Stage]:
 
 def start(stage: Stage, largest: int | None = None, jump: float = 0.0) -> list[BaseProcess]:
     """Start a command in one or several processes, as torchrun would."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    # Below those that the system gives to clients, who could take it before it is listened to.
+    port = random.SystemRandom().randrange(20_000, 32_000)
     many = {"WORLD_SIZE": stage.processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     running = []
     for rank in range(stage.processes):
