@@ -20,6 +20,7 @@ from aiayn.errors import DataError, MemoryTooSmall, UsageError
 from aiayn.generation.alignment import AlignedPair, Alignment, Pair, align, join_alignments
 from aiayn.generation.decoder import CachedDecoder, Ensemble
 from aiayn.generation.engine import Engine, Found, NumberedSegment
+from aiayn.generation.native_decoder import NativeDecoder
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
@@ -31,6 +32,7 @@ from aiayn.generation.search import (
 from aiayn.generation.segmentation import Segment, has_language_tag, segment
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.tree_rule import TreeSymbols
+from aiayn.kernels.native import NativeLinear
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS
 
@@ -293,7 +295,12 @@ class Translator:
 
     def engine(self, most: int) -> Engine:
         """Return an engine that searches so many sentences at once, at most."""
-        steps: list[Step] = [CachedDecoder(model, self.search.width) for model in self.models]
+        steps: list[Step] = [
+            (NativeDecoder if isinstance(model.output, NativeLinear) else CachedDecoder)(
+                model, self.search.width
+            )
+            for model in self.models
+        ]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
         return Engine(self.search, step, self.batch_tokens, most)
 
