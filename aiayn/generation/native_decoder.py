@@ -36,7 +36,7 @@ class NativeDecoder(CachedDecoder):
         """Return the logits (R, W) that follow the newest position of some places."""
         last = first + len(slots_BJ)
         columns_BJ, past_BJC = self._advance(slots_BJ, first, last)
-        columns_BJ, seen_BJC = map(np.ascontiguousarray, (columns_BJ, past_BJC))
+        columns_BJ, seen_BJC = np.ascontiguousarray(columns_BJ), np.ascontiguousarray(past_BJC)
         y_RD = y_RD.contiguous()
         logits_RW = y_RD.new_empty(len(y_RD), self.output.out_features)
         source_k, source_v = self.source.of_layer(0, first, last)
