@@ -1,16 +1,13 @@
 """Model files on disk.
 
 A model file holds weights, settings and vocabulary, so that `aiayn generate FILE` needs nothing
-else. It is a torch file of tensors and plain values, read with `weights_only=True`: opening one
-never runs code. `last.pt` is a model file with the optimizer's state on top.
+else. Opening one never runs code: see `plain_file`. `last.pt` is a model file with the
+optimizer's state on top.
 """
 
-import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -22,23 +19,14 @@ from aiayn.config import Config
 from aiayn.config_file import from_settings
 from aiayn.data.atomic import atomic_write
 from aiayn.data.codec import Codec
+from aiayn.data.text import is_text
 from aiayn.errors import DataError, UsageError
 from aiayn.model.transformer import Transformer
+from aiayn.plain_file import UNREADABLE, load_plain
 
 FORMAT = "aiayn model"
 # Raised when a file that is written cannot be read by an earlier version.
 VERSION = 1
-
-# What opening a truncated, damaged or foreign file may raise.
-UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    UnpicklingError,
-    RuntimeError,
-    EOFError,
-    OSError,
-    ValueError,
-)
 
 # How modules initialize a tensor without nn.init; div scales random numbers just drawn.
 FILLS = {"normal_", "uniform_", "fill_", "zero_", "div"}
@@ -64,6 +52,10 @@ class ModelFile:
 
     def check(self) -> None:
         """Refuse weights that are not those of a network with these settings."""
+        # Before a network of a billion layers is built only to compare it.
+        layers = self.config.model.layers + self.config.model.decoder_layers
+        if layers > len(self.weights):
+            raise ValueError(f"it lacks the weights of {layers:,} layers")
         with torch.device("meta"), SkipInit():
             wanted = build_model(self.config, self.codec).state_dict()
         if unmatched := wanted.keys() ^ self.weights.keys():
@@ -160,13 +152,15 @@ def _read(path: Path) -> Any:
     if not path.exists():
         raise UsageError(f"{path} does not exist", fix="check the path")
     try:
-        # A truncated or foreign file is not a zip archive; a flipped bit fails its checksum.
-        with zipfile.ZipFile(path) as archive:
-            broken = archive.testzip()
-        if broken is None:
-            return torch.load(path, map_location="cpu", weights_only=True)
+        return load_plain(path)
     except UNREADABLE:
         pass
+    if path.is_file() and is_text(path):
+        raise DataError(
+            f"{path} is text, and not a model file",
+            fix="name the model, a run folder or a .pt file; text to translate comes after -i:"
+            f" aiayn generate MODEL -i {path}",
+        )
     raise DataError(f"{path} is damaged or is not a model file", fix=ANOTHER_CHECKPOINT)
 
 

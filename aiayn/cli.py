@@ -1,6 +1,5 @@
 """The `aiayn` program: its commands, and the one place where errors become exit codes."""
 
-import errno
 import os
 import sys
 from io import TextIOWrapper
@@ -11,7 +10,10 @@ import typer
 from typer.core import TyperGroup
 
 from aiayn import __version__, console
+from aiayn.console import NO_SPACE
+from aiayn.data.atomic import TEMPORARY
 from aiayn.errors import AiaynError, Stopped, UsageError, did_you_mean
+from aiayn.signals import remember_start
 
 # The commands in the order of the pipeline, with the first line of their help.
 SUMMARIES = {
@@ -22,6 +24,7 @@ SUMMARIES = {
     "generate": "Translate text, one line out for each line in (section 6.1 of the paper).",
     "score": "Score translations or parses: the number, and the signature that defines it.",
     "attend": "Show what the heads of a model attend to (figures 3 to 5 of the paper).",
+    "serve": "Translate over HTTP, as LibreTranslate does, with a page to type in.",
     "export": "Write a model for another toolkit, and check that it translates the same.",
     "import": "Convert a model of another toolkit into a model file.",
     "info": "Describe a preset, data folder, run or model: settings, sizes, progress.",
@@ -36,8 +39,6 @@ SYNONYMS = {
     "tokenize": "preprocess",
     "convert": "export",
 }
-
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Commands(TyperGroup):
@@ -105,6 +106,8 @@ def load_command(name: str) -> click.Command:
             from aiayn.commands.score import score as command
         case "attend":
             from aiayn.commands.attend import attend as command
+        case "serve":
+            from aiayn.commands.serve import serve as command
         case "export":
             from aiayn.commands.export import export as command
         case "import":
@@ -135,13 +138,16 @@ def options(
 def _explain(problem: OSError) -> UsageError | None:
     """Return the error to show for one of the system; None if it names no path: a bug."""
     reason = problem.strerror or ""
-    if problem.errno in NO_SPACE:
-        return UsageError(reason, fix="free some space, then run the same command again")
-    if not isinstance(problem.filename, str | bytes):
+    full = problem.errno in NO_SPACE
+    if not full and not isinstance(problem.filename, str | bytes):
         return None
+    # A temporary file stands for the one that was asked for.
+    name = os.fsdecode(problem.filename or "").removesuffix(TEMPORARY)
     return UsageError(
-        f"{os.fsdecode(problem.filename)}: {reason[:1].lower()}{reason[1:]}",
-        fix="check the path and its permissions, or choose another one",
+        f"{name}: {reason[:1].lower()}{reason[1:]}" if name else reason,
+        fix="free some space, then run the same command again"
+        if full
+        else "check the path and its permissions, or choose another one",
     )
 
 
@@ -172,6 +178,7 @@ def _join_srun() -> None:
 
 def _prepare() -> None:
     """Set up the environment and the streams before anything is loaded or written."""
+    remember_start()
     _join_srun()
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)

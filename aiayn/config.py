@@ -26,6 +26,8 @@ FormatName = Literal["text", "tsv", "jsonl", "moses"]
 ALPHA_LIMIT = 10
 # Seeds are 64 bits with a sign in torch.
 SEED_LIMIT = 2**63
+# Of updates, of seconds, of files: Python refuses to read numbers of thousands of digits.
+NUMBER = r"\d{1,12}"
 # Padded source tokens that are decoded at once: about what a core's cache serves.
 DECODING_BATCH_TOKENS = 2048
 
@@ -84,6 +86,14 @@ class ModelConfig:
         """Return how many layers the decoder has."""
         return self.decoder_layers or self.layers
 
+    @property
+    def alignment_layer(self) -> int:
+        """Return the layer of the decoder that tells word alignments, counted from 0.
+
+        The one before the last aligns best in models of this kind.
+        """
+        return max(self.decoder_depth - 2, 0)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BatchConfig:
@@ -98,10 +108,18 @@ class BatchConfig:
     run keeps what it found."""
     jitter: float = 0.1
     """Pairs are grouped by length times 1 +- jitter, so that groups differ between epochs."""
+    sampling: float = 0.0
+    """Subwords are drawn anew in each epoch; 0: off. Of byte pairs, the probability that a
+    merge is left out (BPE-dropout; 0.1 is usual); of unigrams, the power alpha of probabilities
+    that segmentations are drawn by (0.1 to 0.5: the smaller, the more varied). An update then
+    has more tokens than `tokens`, which counts them as stored. Beyond the paper."""
+    noise: float = 0.0
+    """Probability that a pair is in upper case, in title case, or has typing errors in its
+    source: for input that people type. Beyond the paper."""
 
     def __post_init__(self) -> None:
         _check(self, ("tokens", *([] if self.micro_tokens == "auto" else ["micro_tokens"])), 1)
-        _check(self, ("jitter",), 0, below=1)
+        _check(self, ("jitter", "sampling", "noise"), 0, below=1)
 
     @property
     def micro_limit(self) -> int:
@@ -126,10 +144,14 @@ class OptimConfig:
     """Adam's guard against division by zero."""
     smoothing: float = 0.1
     """epsilon_ls: probability that the target spreads over all wrong classes."""
+    guided: float = 0.0
+    """Weight of guided attention, such as 0.1; 0: off. In the decoder's layer before the last,
+    the first head that looks at the source learns the word alignments that `preprocess
+    --alignments` stored, and tells those of translations. Beyond the paper."""
 
     def __post_init__(self) -> None:
         _check(self, ("warmup",), 1)
-        _check(self, ("factor", "epsilon"), 0)
+        _check(self, ("factor", "epsilon", "guided"), 0)
         _check(self, ("beta1", "beta2", "smoothing"), 0, below=1)
 
 
@@ -207,6 +229,11 @@ class Config:
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
+    @property
+    def alignment_heads(self) -> int:
+        """Return how many heads tell word alignments, from the first on: their mean does."""
+        return 1 if self.optim.guided else self.model.heads
+
 
 Section = ModelConfig | BatchConfig | OptimConfig | TrainConfig | DecodeConfig
 
@@ -218,9 +245,9 @@ def decoder_layers(encoder: int, decoder: int) -> int:
 
 def parse_interval(text: str) -> tuple[int, float]:
     """Read `1000` as (1000 updates, 0 s) and `1h30m` as (0 updates, 5400 s)."""
-    if text.isdigit() and int(text) > 0:
+    if re.fullmatch(NUMBER, text) and int(text) > 0:
         return int(text), 0.0
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    match = re.fullmatch(f"(?:({NUMBER})h)?(?:({NUMBER})m)?(?:({NUMBER})s)?", text)
     seconds = 0
     if match and text:
         hours, minutes, rest = (int(group or 0) for group in match.groups())
@@ -234,7 +261,7 @@ def parse_interval(text: str) -> tuple[int, float]:
 
 def parse_keep(text: str) -> tuple[int, int]:
     """Read `last=20,best=1` as (20, 1)."""
-    match = re.fullmatch(r"last=(\d+)(?:,best=(\d+))?", text)
+    match = re.fullmatch(f"last=({NUMBER})(?:,best=({NUMBER}))?", text)
     if match is None or int(match[1]) < 1:
         raise UsageError(f"{text!r} does not say what to keep", fix="write last=20,best=1")
     return int(match[1]), int(match[2] or 0)

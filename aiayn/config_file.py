@@ -15,6 +15,48 @@ import yaml
 from aiayn.config import Config, Section, documentation
 from aiayn.errors import UsageError, did_you_mean, nearest
 
+# What other toolkits call our settings; - and _ are the same.
+SYNONYMS = {
+    "lr": "optim.factor",
+    "learn_rate": "optim.factor",
+    "learning_rate": "optim.factor",
+    "l": "optim.factor",
+    "warmup_updates": "optim.warmup",
+    "warmup_steps": "optim.warmup",
+    "lr_warmup": "optim.warmup",
+    "adam_eps": "optim.epsilon",
+    "label_smoothing": "optim.smoothing",
+    "max_tokens": "batch.tokens",
+    "max_update": "train.steps",
+    "max_steps": "train.steps",
+    "log_interval": "train.log_every",
+    "disp_freq": "train.log_every",
+    "num_layers": "model.layers",
+    "encoder_layers": "model.layers",
+    "decoder_layers": "model.layers",
+    "enc_depth": "model.layers",
+    "dec_depth": "model.layers",
+    "encoder_embed_dim": "model.d_model",
+    "decoder_embed_dim": "model.d_model",
+    "dim_emb": "model.d_model",
+    "encoder_ffn_embed_dim": "model.d_ff",
+    "decoder_ffn_embed_dim": "model.d_ff",
+    "transformer_dim_ffn": "model.d_ff",
+    "encoder_attention_heads": "model.heads",
+    "decoder_attention_heads": "model.heads",
+    "transformer_heads": "model.heads",
+    "transformer_dropout": "model.dropout",
+    "transformer_dropout_attention": "model.attention_dropout",
+    "transformer_dropout_ffn": "model.relu_dropout",
+    "activation_dropout": "model.relu_dropout",
+    "activation_fn": "model.activation",
+    "transformer_ffn_activation": "model.activation",
+    "max_target_positions": "model.max_positions",
+    "share_all_embeddings": "model.tie",
+    "lenpen": "decode.alpha",
+    "beam_size": "decode.beam",
+}
+
 
 def from_settings(settings: dict[str, dict[str, Any]]) -> Config:
     """Return the configuration that `asdict` described."""
@@ -44,7 +86,8 @@ def read_yaml(path: Path, base: Config) -> Config:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except FileNotFoundError:
         raise UsageError(f"{path} does not exist", fix="check the path of --config") from None
-    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as problem:
+    # A RecursionError: thousands of brackets, one in the other.
+    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, RecursionError) as problem:
         reason = " ".join(str(problem).split())
         raise UsageError(f"{path} is not YAML: {reason}", fix="fix the file") from None
     config = base
@@ -63,12 +106,14 @@ def apply_overrides(config: Config, assignments: Iterable[str]) -> Config:
     for assignment in assignments:
         match = re.fullmatch(r"([^.=]+)\.([^.=]+)=(.*)", assignment)
         if match is None:
-            key, equals, _ = assignment.partition("=")
-            owners = [name for name in all_settings() if name.endswith(f".{key}")]
+            key, equals, value = assignment.partition("=")
+            meant = setting_of(key) if equals else ""
+            # Another toolkit's learning rate is no factor of ours: its value is not repeated.
+            value = value if meant.endswith(f".{key}") else "VALUE"
             raise UsageError(
                 f"{assignment!r} is not a setting",
-                fix=f"did you mean {owners[0].split('.')[0]}.{assignment}?"
-                if owners and equals
+                fix=f"did you mean {meant}={value}? {meaning_of(meant)}"
+                if meant
                 else "write section.key=value, for example optim.warmup=8000",
             )
         section, key, value = match.groups()
@@ -85,7 +130,8 @@ def change(config: Config, triples: Iterable[tuple[str, str, str]], *, origin: s
         if key not in kinds:
             # A name in the same section first: train.step is train.steps, not optim.beta2.
             near = nearest(key, kinds)
-            near = f"{section}.{near}" if near else nearest(f"{section}.{key}", all_settings())
+            near = f"{section}.{near}" if near else setting_of(key)
+            near = near or nearest(f"{section}.{key}", all_settings())
             fix = (
                 f"did you mean {near}?" if near else f"choose from {', '.join(all_settings())}"
             )
@@ -113,6 +159,19 @@ def differences(old: Config, new: Config) -> list[str]:
 def all_settings() -> list[str]:
     """Return the name of every setting, such as `optim.warmup`."""
     return [f"{section}.{key}" for section, x in asdict(Config()).items() for key in x]
+
+
+def setting_of(key: str) -> str:
+    """Return the setting that a name without a section means, here or elsewhere; or nothing."""
+    key = key.replace("-", "_")
+    owners = [name for name in all_settings() if name.endswith(f".{key}")]
+    return owners[0] if owners else SYNONYMS.get(key, "")
+
+
+def meaning_of(setting: str) -> str:
+    """Return the documentation of a setting, such as `optim.warmup`."""
+    section, key = setting.split(".")
+    return documentation(type(getattr(Config(), section)))[key]
 
 
 def _parse(text: str, kind: Any, *, name: str, origin: str) -> Any:
@@ -154,6 +213,8 @@ def _entries(node: yaml.Node | None, path: Path) -> list[tuple[yaml.ScalarNode, 
         raise _wrong_shape(path, node, expected="`key: value` lines")
     lines: dict[str, int] = {}
     for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _wrong_shape(path, key, expected="a name before the colon")
         name = str(key.value)
         if name in lines:
             raise UsageError(

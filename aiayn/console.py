@@ -1,12 +1,13 @@
 """The only writer to the terminal: results to stdout, messages and progress to stderr."""
 
+import errno
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, TextIO
+from typing import IO, Any, TextIO, TypeVar, cast
 
 from rich.console import Console
 from rich.markup import escape
@@ -18,11 +19,20 @@ from aiayn.errors import AiaynError, counted
 # Without a terminal, progress is one line this often.
 PLAIN_LINE_SECONDS = 30
 
+# What the system answers when a disk, or a share of it, is full.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
 # Exit code of a tool whose output nobody reads any more: 128 + SIGPIPE.
 CLOSED_PIPE = 141
 
 # Columns of output that is not a terminal: nothing is wrapped or cut there.
 WIDE = 10_000
+
+
+# Columns of a progress bar, and what stands beside it at most.
+BAR, BESIDE_BAR, SHORTEST_BAR = 40, 60, 10
+
+Item = TypeVar("Item")
 
 
 class _Console(Console):
@@ -43,9 +53,33 @@ def _width(stream: TextIO | None) -> int | None:
     return None if stream is not None and stream.isatty() else WIDE
 
 
+class _Stderr:
+    """Standard error as it is at the moment. A disk that is full behind it ends nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr, name)
+
+    def write(self, text: str) -> int:
+        """Write, or drop this and all further messages."""
+        return self._attempt(lambda: sys.stderr.write(text)) or 0
+
+    def flush(self) -> None:
+        """Flush, or drop this and all further messages."""
+        self._attempt(sys.stderr.flush)
+
+    def _attempt(self, action: Callable[[], Item]) -> Item | None:
+        try:
+            return action()
+        except OSError as problem:
+            if problem.errno not in NO_SPACE:
+                raise
+            _discard(sys.stderr)
+            return None
+
+
 # Made before cli.py sets the encoding of the streams: rich looks sys.stdout up for every line.
 stdout = _Console(highlight=False, width=_width(sys.stdout))
-stderr = _Console(stderr=True, highlight=False, width=_width(sys.stderr))
+stderr = _Console(file=cast(TextIO, _Stderr()), highlight=False, width=_width(sys.stderr))
 
 
 def _discard(stream: IO[str]) -> None:
@@ -62,6 +96,10 @@ def result(text: str) -> None:
     except BrokenPipeError:
         _discard(sys.stdout)
         raise SystemExit(CLOSED_PIPE) from None
+    except OSError as problem:
+        # The system knows no name for what a shell has redirected.
+        problem.filename = "standard output"
+        raise
 
 
 def result_json(value: object) -> None:
@@ -135,11 +173,17 @@ def _bar(label: str, total: int | None, unit: str) -> Iterator[Callable[[int], N
             return Text(f"{_amount(task.completed, task.total)} {unit}, {speed:,.0f}/s")
 
     name, left = progress.TextColumn("{task.description}"), progress.TimeRemainingColumn()
-    columns = (name, progress.BarColumn(), Rate(), left)
+    bar = progress.BarColumn(bar_width(stderr.width - BESIDE_BAR, BAR))
+    columns = (name, bar, Rate(), left)
     # By default the bar captures sys.stdout, too, and results would end on stderr.
     with progress.Progress(*columns, console=stderr, redirect_stdout=False) as bars:
         task = bars.add_task(label, total=total)
         yield lambda amount: bars.advance(task, amount)
+
+
+def bar_width(room: int, wanted: int) -> int:
+    """Return the columns of a bar, few where the text beside it leaves no room for more."""
+    return min(wanted, max(room, SHORTEST_BAR))
 
 
 @contextmanager

@@ -112,17 +112,22 @@ class ProcessGroup:
 
     def on_first_rank(self, action: Callable[[], object]) -> None:
         """Run an action on the first process while the others wait; if it fails, all exit."""
+        self.together(lambda: action() if self.is_first else None)
+
+    def together(self, action: Callable[[], Item]) -> Item:
+        """Return what an action returns in this process; if it fails in any, all exit."""
+        found: list[Item] = []
         problem: AiaynError | OSError | None = None
-        if self.is_first:
-            try:
-                action()
-            except (AiaynError, OSError) as error:
-                problem = error
+        try:
+            found.append(action())
+        except (AiaynError, OSError) as error:
+            problem = error
         code = self.max(getattr(problem, "exit_code", UsageError.exit_code) if problem else 0)
         if problem:
             raise problem
         if code:
             raise SystemExit(code)
+        return found[0]
 
 
 @contextmanager

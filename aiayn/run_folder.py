@@ -4,7 +4,6 @@ config.yaml provenance.json vocab/ metrics.jsonl train.log
 checkpoints/step-00001000.pt ... last.pt previous.pt best.pt average.pt
 """
 
-import hashlib
 import json
 import math
 import platform
@@ -12,21 +11,24 @@ import re
 import shutil
 import sys
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from aiayn import __version__, console
-from aiayn.checkpoint import UNREADABLE, ModelFile, load_model, save_model
+from aiayn.checkpoint import ModelFile, load_model, save_model
 from aiayn.config import Config, parse_keep
 from aiayn.config_file import differences, read_yaml, to_yaml
 from aiayn.data.atomic import lock_folder, write_bytes, write_json
 from aiayn.data.folder import DataFolder
+from aiayn.data.mixture import Mixture
 from aiayn.errors import DataError, UsageError
+from aiayn.plain_file import UNREADABLE
 
 CHECKPOINTS = "checkpoints"
 # Which file of a run folder stands for the run: the first that exists and is not outdated.
@@ -58,6 +60,8 @@ class Progress:
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
+    places: list[list[int]] = field(default_factory=list)
+    """Of each corpus, where there are several: epoch, next group, target tokens so far."""
 
     @classmethod
     def of(cls, checkpoint: ModelFile) -> "Progress":
@@ -92,11 +96,11 @@ class RunFolder:
         return self.path / "train.log"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, patience: float = LOCK_PATIENCE_SECONDS) -> Iterator[None]:
         """Lock the folder against other runs."""
         if self.path.is_file():
             raise UsageError(f"{self.path} is a file", fix="choose another folder with -o")
-        with lock_folder(self.path, patience=LOCK_PATIENCE_SECONDS):
+        with lock_folder(self.path, patience=patience):
             yield
 
     def stored_config(self) -> Config | None:
@@ -108,26 +112,29 @@ class RunFolder:
     def _holds_weights(self) -> bool:
         return any(self.path.glob("*.pt")) or bool(list_steps(self.path))
 
-    def create_or_check(self, config: Config, data: DataFolder) -> None:
-        """Create the folder, or check that it holds the same run."""
-        if (self.path / "config.yaml").exists():
-            if self._holds_weights():
-                self._check_same_run(config, fingerprint(data))
-                return
-            # A start that failed: there is nothing to resume, and nothing to lose.
-            shutil.rmtree(self.path / "vocab", ignore_errors=True)
+    def refuse_other(self, config: Config, data: DataFolder) -> None:
+        """Refuse a folder that holds something else than the same run, or nothing."""
+        if self.stored_config():
+            self._check_same_run(config, data.training_sha256)
+        elif (self.path / "config.yaml").exists():
+            return  # a start that failed: there is nothing to resume, and nothing to lose
         elif self.path.is_dir() and any(self.path.iterdir()):
             raise UsageError(
                 f"{self.path} is not empty and holds no run",
                 fix="choose another folder with -o",
             )
-        self.record(config, data)
+
+    def create(self, config: Config, data: DataFolder) -> None:
+        """Write what a run begins with, unless the folder holds one."""
+        if not self.stored_config():
+            shutil.rmtree(self.path / "vocab", ignore_errors=True)
+            self.record(config, data)
 
     def record(self, config: Config, data: DataFolder) -> None:
         """Write the settings, vocabulary and provenance of this session."""
         (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         data.codec.save(self.path / "vocab")
-        self._write_provenance(data.path, fingerprint(data))
+        self._write_provenance(data)
         self.save_config(config)
 
     def save_config(self, config: Config) -> None:
@@ -161,7 +168,7 @@ class RunFolder:
         except (OSError, ValueError):
             return {}
 
-    def _write_provenance(self, data: Path, data_sha256: str) -> None:
+    def _write_provenance(self, data: DataFolder) -> None:
         now = {
             "command": sys.argv,
             "began": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -174,22 +181,63 @@ class RunFolder:
         # Earlier files call them sittings.
         sessions = found.get("sessions", found.get("sittings", []))
         assert isinstance(sessions, list)
-        origin = {"data": str(data.resolve()), "data_sha256": data_sha256}
+        origin: dict[str, Any] = {
+            "data": str(data.path.resolve()),
+            "data_sha256": data.training_sha256,
+        }
+        if isinstance(data, Mixture):
+            origin["shares"] = data.describe_shares()
         write_json(self.path / "provenance.json", {**origin, "sessions": [*sessions, now]})
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each data folder by its path, where there are several."""
+        found = self._provenance().get("shares", {})
+        assert isinstance(found, dict)
+        return found
 
     def latest(self) -> ModelFile | None:
         """Return the checkpoint to resume from: last.pt, or previous.pt if that is damaged."""
-        problems = []
-        for path in (self.path / "last.pt", self.path / "previous.pt"):
-            if path.exists():
-                try:
-                    return load_resumable(path)
-                except DataError as problem:
-                    console.warn(f"{problem.message}; falling back to the checkpoint before it")
-                    problems.append(problem)
-        if problems:
-            raise problems[0]
+        found = self._find_latest()
+        return found[1] if found else None
+
+    def resume(self) -> ModelFile | None:
+        """Return the same; if it is previous.pt, remove the damaged last.pt.
+
+        The next save would put it in the place of previous.pt, and then, for a moment, nothing
+        would be whole.
+        """
+        found = self._find_latest()
+        if found and found[0].name != "last.pt":
+            (self.path / "last.pt").unlink(missing_ok=True)
+        return found[1] if found else None
+
+    def _find_latest(self) -> tuple[Path, ModelFile] | None:
+        found = [
+            path for path in (self.path / "last.pt", self.path / "previous.pt") if path.exists()
+        ]
+        for number, path in enumerate(found, start=1):
+            try:
+                return path, load_resumable(path)
+            except DataError as problem:
+                if number == len(found):
+                    raise DataError(
+                        f"{problem.message}, so {self.path} cannot be resumed",
+                        fix=self._begin_again(),
+                    ) from None
+                console.warn(f"{problem.message}; falling back to {found[number]}")
         return None
+
+    def _begin_again(self) -> str:
+        """Return what to do with a run of which nothing that resumes is whole."""
+        weights = [*reversed(list_steps(self.path).values()), self.path / "best.pt"]
+        whole = next((path for path in weights if zipfile.is_zipfile(path)), None)
+        anew = (
+            f"begin another run with the newest weights: aiayn train DATA -o NEW --init-from"
+            f" {whole}"
+            if whole
+            else f"rm -r {self.path}, then run the same command again to begin anew"
+        )
+        return f"put back a whole last.pt if there is a copy, or {anew}"
 
     def discard_after(self, step: int) -> None:
         """Remove checkpoints and metrics beyond the step that the run resumes from."""
@@ -273,16 +321,8 @@ def load_resumable(path: Path) -> ModelFile:
         return checkpoint
     except (KeyError, TypeError):
         raise DataError(
-            f"{path} holds weights, and not all that resuming a run needs",
-            fix="put back the run's own last.pt or previous.pt; --init-from MODEL begins"
-            " another run with the weights of a model",
+            f"{path} holds weights, and not all that resuming a run needs"
         ) from None
-
-
-def fingerprint(data: DataFolder) -> str:
-    """Return a sha256 of the training pairs and the vocabulary."""
-    shards = [shard.bin_sha256 for shard in data.manifest.splits["train"].shards]
-    return hashlib.sha256(" ".join([*shards, data.codec.fingerprint]).encode()).hexdigest()
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
@@ -298,9 +338,17 @@ def find_model(path: Path) -> Path:
     """Return the model file that a path means: itself, or that of a run folder."""
     if not path.is_dir():
         return path
-    for name in DEFAULT_MODELS:
-        if (path / name).exists() and (name != "average.pt" or has_current_average(path)):
-            return path / name
+    found = [
+        path / name
+        for name in DEFAULT_MODELS
+        if (path / name).exists() and (name != "average.pt" or has_current_average(path))
+    ]
+    # Of a torn file, the end is missing, which lists what a zip archive holds.
+    whole = [file for file in found if zipfile.is_zipfile(file)]
+    if whole and whole[0] != found[0]:
+        console.warn(f"{found[0]} is damaged; taking {whole[0]} in its place")
+    if found:
+        return (whole or found)[0]
     foreign = (path / "config.json").exists()
     raise UsageError(
         f"{path} holds no model: none of {', '.join(DEFAULT_MODELS)} is there",

@@ -4,6 +4,7 @@ Training polls a `StopRequest` between updates; preprocessing and generation, wh
 long, get an exception where the signal arrives.
 """
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -15,36 +16,49 @@ from aiayn.errors import Interrupted, Stopped
 CONTINUE, TIME_LIMIT, TERMINATED, INTERRUPTED = range(4)
 RESUME = "run the same command again to resume"
 
+# When the program started, by time.monotonic, which all processes of a machine share: the
+# processes that a launcher starts inherit it.
+STARTED = "AIAYN_STARTED"
+
 Handler = Callable[[int, FrameType | None], object]
 
 
 class StopRequest:
     """Whether this process was asked to stop, by a signal or a time limit."""
 
-    def __init__(self, seconds: float | None) -> None:
-        self.deadline = None if seconds is None else time.monotonic() + seconds
+    def __init__(self, deadline: float | None) -> None:
+        self.deadline = deadline
         self.signal = CONTINUE
+        self.saving = False
+        """Whether the run is about to end with everything saved, which nothing interrupts."""
 
     @property
     def reason(self) -> int:
         """CONTINUE, or why to stop; larger reasons take precedence."""
-        if self.signal == CONTINUE and self.deadline and time.monotonic() >= self.deadline:
+        late = self.deadline is not None and time.monotonic() >= self.deadline
+        if self.signal == CONTINUE and late:
             return TIME_LIMIT
         return self.signal
 
     def receive(self, number: int, _: FrameType | None) -> None:
-        """Record a signal; a second Ctrl-C stops at once."""
-        if number == signal.SIGINT and self.signal == INTERRUPTED:
+        """Record a signal; a second Ctrl-C stops at once, unless the run is being saved."""
+        if number == signal.SIGINT and self.signal == INTERRUPTED and not self.saving:
             raise KeyboardInterrupt
         self.signal = INTERRUPTED if number == signal.SIGINT else TERMINATED
 
 
 @contextmanager
-def request_on_signals(seconds: float | None) -> Iterator[StopRequest]:
-    """Turn signals into a request while the block runs."""
-    request = StopRequest(seconds)
+def request_on_signals(deadline: float | None) -> Iterator[StopRequest]:
+    """Turn signals, and a deadline of time.monotonic, into a request while the block runs."""
+    request = StopRequest(deadline)
     with _handled([signal.SIGINT, *termination_signals()], request.receive):
-        yield request
+        try:
+            yield request
+        except KeyboardInterrupt:
+            raise Interrupted(
+                "stopped at once by a second Ctrl-C, with what was saved before",
+                fix="run the same command again to resume from the last checkpoint",
+            ) from None
 
 
 @contextmanager
@@ -58,8 +72,19 @@ def raise_on_signals() -> Iterator[None]:
 
 
 def signals_ignored() -> AbstractContextManager[None]:
-    """Let no signal but Ctrl-C interrupt the block: it saves what was done."""
-    return _handled(termination_signals(), signal.SIG_IGN)
+    """Let no signal interrupt the block: it saves what was done."""
+    return _handled([signal.SIGINT, *termination_signals()], signal.SIG_IGN)
+
+
+def remember_start() -> None:
+    """Note the time, unless a launcher that this process belongs to has noted its own."""
+    if STARTED not in os.environ or "RANK" not in os.environ:
+        os.environ[STARTED] = str(time.monotonic())
+
+
+def deadline_after(seconds: float) -> float:
+    """Return the time of time.monotonic so many seconds after the program started."""
+    return float(os.environ.get(STARTED, time.monotonic())) + seconds
 
 
 def stopped(reason: int, step: int) -> Stopped:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from aiayn.commands.info import parse_sizes
 from aiayn.commands.train import resolve
+from aiayn.presets import preset
 from aiayn.training.cost import parameters_of, training_flops
 
 
@@ -22,7 +23,7 @@ def main() -> None:
     settings = [word for word in rest if re.match(r"\w+\.\w+=", word)]
     if known.steps:
         settings.append(f"train.steps={known.steps}")
-    config = resolve(known.preset, known.config, settings)
+    config = resolve(preset(known.preset), known.config, settings)
     tokens = config.train.steps * config.batch.tokens
     flops = training_flops(config.model, known.vocabulary, (tokens, tokens))
     parameters = parameters_of(config.model, *known.vocabulary)["total"]

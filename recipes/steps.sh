@@ -9,7 +9,7 @@
 #     SCALE=laptop      real text that is small, small models: hours on two cores (MULTI30K=FOLDER)
 #     SCALE=rehearsal   the same steps on text made by rule, 16 times narrower, on a CPU
 #     WORK=FOLDER       where outputs go                            (default: work/<recipe>)
-#     GPUS=N            training processes     (default: all GPUs; of a laptop without, its cores)
+#     GPUS=N            training processes     (default: all GPUs; of a laptop 2, or its one core)
 #     --dry-run         print the plan of each step and touch nothing; DRY_RUN=1 does the same
 #     --help            what the recipe does
 set -euo pipefail
@@ -69,8 +69,12 @@ count_gpus() { # WITHOUT
     fi
     echo $((found > 0 ? found : $1))
 }
+# Small updates have few pieces, and more processes than that are refused.
+at_most() { # LIMIT NUMBER
+    echo $(($2 < $1 ? $2 : $1))
+}
 # shellcheck disable=SC2034  # for the recipes
-GPUS=${GPUS:-$(at_scale "$(count_gpus 1)" 1 "$(count_gpus "$(nproc 2>/dev/null || echo 1)")")}
+GPUS=${GPUS:-$(at_scale "$(count_gpus 1)" 1 "$(at_most 2 "$(count_gpus "$(nproc 2>/dev/null || echo 1)")")")}
 
 # What a results card says of the hardware; TFLOPS= is what a GPU sustains that the card does not know.
 hardware() {

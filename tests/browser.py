@@ -97,7 +97,11 @@ class Browser:
 
     def point(self, selector: str, *, clicks: int = 0) -> None:
         """Move the pointer to an element, and click there."""
-        place = self.run(f"document.querySelector('{selector}').getBoundingClientRect()")
+        self.point_at(f"document.querySelector('{selector}')", clicks=clicks)
+
+    def point_at(self, box: str, *, clicks: int = 0) -> None:
+        """Move the pointer to what an expression yields, an element or a range of text."""
+        place = self.run(f"{box}.getBoundingClientRect()")
         x, y = (
             round(place[start] + place[size] / 2)
             for start, size in (("x", "width"), ("y", "height"))

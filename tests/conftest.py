@@ -12,10 +12,18 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
+from browser import Browser, is_installed
+from hypothesis import HealthCheck, settings
 from toy import make_data, run_training, tiny_config
 
 from aiayn.cli import main
 from aiayn.data.folder import DataFolder
+
+# The same few random inputs each time; with HYPOTHESIS_PROFILE=long thousands of new ones.
+ANY_TIME = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+settings.register_profile("short", max_examples=10, derandomize=True, **ANY_TIME)
+settings.register_profile("long", max_examples=400, print_blob=True, **ANY_TIME)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 
 @pytest.fixture(scope="session")
@@ -39,6 +47,16 @@ def trained(data: DataFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     run_training(data.path, run, config)
     return run
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A window of a real browser."""
+    if not is_installed():
+        pytest.skip("chromium and chromedriver are not installed")
+    window = Browser(tmp_path_factory.mktemp("profile"))
+    yield window
+    window.close()
 
 
 @pytest.fixture

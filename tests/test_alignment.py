@@ -144,4 +144,5 @@ def test_an_ensemble_aligns_by_the_mean_of_its_weights():
     file = random_model(layers=1)
     pairs = [(file.codec.encode_source("ba be"), file.codec.encode_target("ab eb"))]
     model = file.build()
-    assert align([model, model], file.codec, pairs) == align([model], file.codec, pairs)
+    both, one = ([model] * count for count in (2, 1))
+    assert align(both, file.codec, pairs, [2, 2]) == align(one, file.codec, pairs, [2])

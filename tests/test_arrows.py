@@ -42,20 +42,25 @@ MAY_IMPORT = {
     # A batch knows the layout that the kernels read.
     "data": BASIC | {"console", "kernels.layout", "signals"},
     # A model file carries its vocabulary, and is written atomically.
-    "checkpoint": BASIC | {"data.atomic", "data.codec", "device", "model"},
-    "run_folder": BASIC | {"checkpoint", "console", "data"},
+    "checkpoint": BASIC
+    | {"data.atomic", "data.codec", "data.text", "device", "model", "plain_file"},
+    "plain_file": set(),
+    "run_folder": BASIC | {"checkpoint", "console", "data", "plain_file"},
     # Held-out text is translated and scored as `generate` and `score` do it.
     "validation": RUNNING | {"generation", "scoring"},
     "training": RUNNING | {"validation"},
     "generation": RUNNING,
     # The attention page takes what generation computes, and tokens are the vocabulary's.
     "figures": BASIC | {"data.vocabulary", "generation"},
-    "scoring": {"errors", "data.trees"},
+    "scoring": {"errors", "data.pharaoh", "data.trees"},
     "sample": {"console", "data", "errors"},
     # A graph of ONNX is traced with the layout of padded sentences.
     "export": BASIC | {"checkpoint", "console", "data", "kernels.layout", "model"},
+    # The commands as a library, and what serves it over HTTP.
+    "library": RUNNING | {"figures", "generation"},
+    "serving": RUNNING | {"generation", "library"},
     "__main__": {"cli"},
-    "__init__": set(),
+    "__init__": {"config", "errors", "generation", "library", "model", "presets"},
 }
 MAY_IMPORT_ANYTHING = {"cli", "commands"}
 

@@ -103,11 +103,19 @@ def test_a_flipped_bit_is_never_taken_for_a_weight(path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not a model\n", bytes(1000), b"PK\x03\x04" + bytes(99)]
+    ("content", "message"),
+    [
+        (b"", "is damaged or is not a model file"),
+        (b"no model: caf\xc3\xa9\n", "is text, and not a model file"),
+        (4095 * b"x" + "é".encode(), "is text, and not a model file"),
+        (bytes(1000), "is damaged or is not a model file"),
+        (b"PK\x03\x04" + bytes(99), "is damaged or is not a model file"),
+    ],
+    ids=["empty", "text", "text with a character across a boundary", "zeros", "zip"],
 )
-def test_a_foreign_file_is_refused(tmp_path, content):
+def test_a_foreign_file_is_refused(tmp_path, content, message):
     (tmp_path / "text.pt").write_bytes(content)
-    assert "is not a model file" in refusal(tmp_path / "text.pt").message
+    assert message in refusal(tmp_path / "text.pt").message
 
 
 @pytest.mark.parametrize("content", [{"weights": {}}, [1, 2], {"format": "another"}])
@@ -205,7 +213,7 @@ def test_an_average_of_fewer_updates_than_the_last_model_has_does_not_stand_for_
     model, tmp_path
 ):
     save_model(tmp_path / "average.pt", model)
-    (tmp_path / "best.pt").touch()
+    save_model(tmp_path / "best.pt", model)
     save_model(tmp_path / "last.pt", replace(model, step=8))
     os.utime(tmp_path / "average.pt", (1, 1))
     assert find_model(tmp_path) == tmp_path / "best.pt"

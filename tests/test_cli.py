@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from toy import TINY
 
+from aiayn.cli import load_command
+from aiayn.commands.foreign_options import FOREIGN_OPTIONS
+
 LONG = 300 * "x"
 EXPORT = "export TRAINED --to huggingface -o /proc/exp"
 ODD = "caf\udce9"
@@ -27,7 +30,7 @@ PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="nobody may wr
         (f"generate TRAINED -i {LONG}", f"{LONG}: file name too long"),
         ("train DATA -o afile/run", "afile/run: not a directory"),
         pytest.param("train DATA -o /proc/run", "/proc/run: ", marks=PROC),
-        pytest.param(EXPORT, "/proc/exp.partial: ", marks=PROC),
+        pytest.param(EXPORT, "/proc/exp: ", marks=PROC),
     ],
     ids=lambda text: text.replace(LONG, "LONG"),
 )
@@ -82,6 +85,42 @@ def test_a_mistake_on_the_command_line_is_explained_with_its_fix(aiayn, line, me
     assert (message in err, fix in err) == (True, True)
     assert err.startswith("error: ")
     assert err.count("fix: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "ours"),
+    [
+        ("train d -o r --arch transformer", "write --preset base"),
+        ("train d -o r --max-tokens 4096", "write batch.tokens=N"),
+        ("train d -o r --max-update 100", "write --steps N"),
+        ("train d -o r --lr 5e-4", "optim.factor=VALUE (Multiplies the learning rate"),
+        ("train d -o r lr=5e-4", "did you mean optim.factor=VALUE?"),
+        ("train d -o r optim.lr=5e-4", "did you mean optim.factor?"),
+        ("train d -o r dropout=0.3", "did you mean model.dropout=0.3?"),
+        ("train d -o r --dropout 0.3", "model.dropout=VALUE"),
+        ("train d -o r --dim-emb 512", "model.d_model=VALUE"),
+        ("train d -o r --early-stopping 5", "write --patience N"),
+        ("train d -o r --save_every 5", "write --save-every"),
+        ("generate --path m.pt", "name the model first"),
+        ("generate m --lenpen 0.6", "write --alpha X"),
+        ("generate m --remove-bpe=sentencepiece", "plain text comes out"),
+        ("generate m -b 5", "write --beam N"),
+        ("generate m --n-best", "write --nbest N"),
+        ("preprocess --trainpref t -s en", "name the two files first"),
+        ("score --sys h --ref r", "write -i HYP"),
+        ("average --inputs r", "name the run folder first"),
+    ],
+)
+def test_options_of_other_toolkits_are_answered_with_ours(aiayn, line, ours):
+    code, out, err = aiayn(*line.split())
+    assert (code, out) == (2, "")
+    assert ours in err
+
+
+def test_no_option_of_ours_is_taken_for_one_of_another_toolkit():
+    for name, foreign in FOREIGN_OPTIONS.items():
+        own = {flag for one in load_command(name).params for flag in one.opts}
+        assert not own & {f"{dashes}{option}" for option in foreign for dashes in ("-", "--")}
 
 
 def test_a_device_that_is_missing_is_reported_once_for_all_processes(aiayn, data, tmp_path):

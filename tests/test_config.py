@@ -101,7 +101,7 @@ def test_a_setting_that_is_there_twice_names_both_lines(refusal_of):
 def test_a_setting_without_its_section_is_found():
     with pytest.raises(UsageError, match="'warmup=3' is not a setting") as problem:
         apply_overrides(Config(), ["warmup=3"])
-    assert problem.value.fix == "did you mean optim.warmup=3?"
+    assert problem.value.fix.startswith("did you mean optim.warmup=3? Updates over which")
 
 
 def test_a_setting_in_the_wrong_section_is_found_in_the_right_one(refusal_of):

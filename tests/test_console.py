@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from aiayn import console
 from aiayn.errors import UsageError
+from aiayn.training.log import TrainingMetrics
 
+FULL = Path("/dev/full")
 LONG = "[bold]not markup[/bold] " * 20
 
 
@@ -61,3 +64,39 @@ def test_a_closed_pipe_ends_the_program_unless_it_is_to_be_ignored(ignored, code
             [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=stderr, timeout=60
         )
     assert (ended.returncode, ended.stdout) == (code, b"done\n" if ignored else b"")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_standard_error_ends_nothing():
+    script = "from aiayn import console\nfor _ in range(9): console.say('a message')\n"
+    script += "console.result('done')\n"
+    with FULL.open("wb") as stderr:
+        ended = subprocess.run([sys.executable, "-c", script], stdout=-1, stderr=stderr)
+    assert (ended.returncode, ended.stdout) == (0, b"done\n")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_standard_output_is_named(tmp_path):
+    line = [sys.executable, "-m", "aiayn", "info", "--preset", "tiny", "--yaml"]
+    with FULL.open("wb") as stdout:
+        ended = subprocess.run(line, stdout=stdout, stderr=-1)
+    assert ended.returncode == 2
+    assert b"error: standard output: no space left on device" in ended.stderr
+
+
+@pytest.mark.parametrize(("width", "ends"), [(47, "loss 5.123  899 tokens/s"), (999, "2.2 GB")])
+def test_the_line_of_training_has_as_many_numbers_as_have_room(width, ends):
+    numbers = {"learning_rate": 1e-3, "gradient_norm": 0.9, "tokens": 9, "seconds": 1.0}
+    metrics = TrainingMetrics(
+        step=1250,
+        epoch=1,
+        loss=5.123,
+        plain_loss=4.1,
+        tokens_per_second=899.0,
+        memory=2_200_000_000,
+        **numbers,
+    )
+    line = metrics.line(9000, width)
+    assert line.startswith("update 1,250 of 9,000  ")
+    assert line.endswith(ends)
+    assert len(line) <= width

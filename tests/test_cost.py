@@ -4,9 +4,10 @@ import pytest
 import torch
 from toy import tiny_config
 
-from aiayn.config import BatchConfig
+from aiayn.config import BatchConfig, TrainConfig
 from aiayn.data.plan import plan_epoch
 from aiayn.training.cost import PAPER_COST, paper_flops, parameters_of, training_flops
+from aiayn.training.disk import disk_space
 from aiayn.training.estimate import estimate
 
 HOUR = 3600
@@ -61,3 +62,13 @@ def test_a_cpu_needs_room_for_the_exact_sum_of_gradients(data):
 def test_a_dry_run_for_another_machine_need_not_find_its_device(data, tmp_path, aiayn):
     line = ("train", data.path, "-o", tmp_path / "run", "--dry-run", "--device")
     assert [aiayn(*line, name)[0] for name in ("cuda", "nonsense")] == [0, 2]
+
+
+def test_disk_space_counts_the_checkpoints_that_the_steps_allow():
+    train = TrainConfig(steps=25, save_every="10", keep="last=20,best=1", average=5)
+    found = disk_space(train, 1000)
+    # Three checkpoints, best.pt and average.pt; three files of weights and two moments.
+    assert (found.weights, found.resumable) == (4000 * 5, 4000 * 9)
+    assert found.least == 4000 * (3 + 9)
+    by_time = disk_space(TrainConfig(steps=25, save_every="10m", keep="last=20,best=1"), 1000)
+    assert (by_time.weights, by_time.least) == (4000 * 23, 4000 * (1 + 3))

@@ -3,6 +3,7 @@
 import math
 import shutil
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from random_models import pairs, python_in, random_model
 from toy import sentences
 
 from aiayn.checkpoint import load_model
+from aiayn.config_file import apply_overrides
 from aiayn.errors import OutsideBand, UsageError
 from aiayn.export.verify import Verification, verify
 from aiayn.generation.alignment import attention_weights
@@ -48,9 +50,10 @@ def test_every_variant_gives_the_same_probabilities(variant, tmp_path):
     assert verify(file, pairs(file), CTranslate2Model(tmp_path, file.codec)).difference < 1e-5
 
 
-@pytest.mark.parametrize("layers", [1, 3])
-def test_the_attention_that_it_returns_is_what_our_alignments_look_at(layers, tmp_path):
+@pytest.mark.parametrize(("layers", "guided"), [(1, 0), (3, 0), (3, 0.1)])
+def test_the_attention_that_it_returns_is_what_our_alignments_look_at(layers, guided, tmp_path):
     file = random_model(layers=2, decoder_layers=layers)
+    file = replace(file, config=apply_overrides(file.config, [f"optim.guided={guided}"]))
     write(file, tmp_path)
     line, codec, model = sentences(1, seed=4)[0], file.codec, file.build()
     translator = ctranslate2.Translator(str(tmp_path))
@@ -68,7 +71,7 @@ def test_the_attention_that_it_returns_is_what_our_alignments_look_at(layers, tm
     both = torch.tensor([source]), torch.tensor([target])
     (weights_BHTS,) = attention_weights(model, [layer], *both)
     # It leaves out what looks at the EOS that it has added itself.
-    ours_TS = weights_BHTS[0].mean(dim=0)[:, :-1]
+    ours_TS = weights_BHTS[0, : 1 if guided else 2].mean(dim=0)[:, :-1]
     torch.testing.assert_close(torch.tensor(found.attention[0]), ours_TS, rtol=0, atol=1e-5)
 
 

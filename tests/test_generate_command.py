@@ -145,7 +145,7 @@ def test_a_live_pipe_is_answered_line_by_line_and_ends_quietly(model):
     [
         (lambda path: path, 2, "does not exist"),
         (lambda path: path.mkdir(), 2, "holds no model"),
-        (lambda path: path.write_text("hello"), 3, "is damaged or is not a model file"),
+        (lambda path: path.write_text("hello"), 3, "model is text, and not a model file"),
     ],
     ids=["nothing", "empty folder", "text"],
 )

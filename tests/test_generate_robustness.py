@@ -97,7 +97,7 @@ def test_a_changed_input_is_refused_and_nothing_is_lost(model, aiayn, tmp_path):
     (tmp_path / "in").write_text("bo\nbe\nbi\n")
     code, _, err = aiayn(*line, "--prefix", tmp_path / "prefix")
     assert code == 3
-    assert "holds 1 line of another input" in err
+    assert "was begun, with 1 line of another input" in err
     assert (tmp_path / "out.partial").read_bytes() == left
     (tmp_path / "in").write_text("ba\nbe\nbi\n")
     assert aiayn(*line, "--prefix", tmp_path / "prefix")[0] == 0

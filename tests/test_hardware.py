@@ -3,6 +3,7 @@
 import itertools
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import partialmethod
 from types import SimpleNamespace
 
@@ -63,7 +64,9 @@ def on_meta(monkeypatch):
 
 def one_update(device: torch.device) -> Update:
     pairs = [(np.arange(3, n % 20 + 9), np.arange(3, n % 17 + 12)) for n in range(130)]
-    return Update(0, 0, 1, 1, 1, [(0, collate(pairs).to(device))])
+    batch = collate(pairs)
+    guide_BTS = torch.zeros(130, batch.target_BT.size(1), batch.source_BS.size(1))
+    return Update(0, 0, 1, 1, 1, [(0, replace(batch, guide_BTS=guide_BTS).to(device))])
 
 
 def count_calls(steps: int = 2, dtype=torch.float32, *settings: str) -> Counter[str]:
@@ -87,6 +90,12 @@ def test_an_update_reads_nothing_back_from_the_device(on_meta):
 def test_a_moving_average_of_the_weights_is_one_call_of_an_update(on_meta):
     without, found = count_calls(), count_calls(2, torch.float32, "train.ema=0.999")
     assert found - without == {"_foreach_lerp_": 1}
+
+
+def test_guided_attention_reads_nothing_back_from_the_device(on_meta):
+    for dtype in (torch.float32, torch.bfloat16):
+        found = count_calls(2, dtype, "optim.guided=0.1")
+        assert not READS & found.keys()
 
 
 def test_a_number_that_is_read_within_an_update_is_noticed(on_meta, monkeypatch):

@@ -155,3 +155,11 @@ def test_what_there_is_nothing_to_tell_about_is_refused(aiayn, tmp_path, monkeyp
     code, out, err = aiayn("info", *line)
     assert (code, out) == (2, "")
     assert "fix:" in err
+
+
+def test_text_is_not_taken_for_a_model(aiayn, tmp_path):
+    (tmp_path / "t.en").write_text("a dog\n")
+    code, out, err = aiayn("info", tmp_path / "t.en")
+    assert (code, out) == (2, "")
+    assert "t.en is text, and not a data folder, run or model" in err
+    assert "aiayn preprocess" in err

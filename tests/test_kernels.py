@@ -20,6 +20,7 @@ from aiayn.kernels import attention as attention_kernels
 from aiayn.kernels import cross_entropy, layout
 from aiayn.kernels import linear as linear_module
 from aiayn.kernels.attention import (
+    SHORT,
     can_attend_packed,
     fused_attention,
     has_fused_attention,
@@ -397,11 +398,16 @@ def test_a_padded_layout_leaves_a_rectangle_as_it_is():
 
 
 @needs_bfloat16
-def test_fused_attention_in_bfloat16_is_that_of_float32_to_a_percent():
-    q, k, v = (random(2, 3, 5, 4, dtype=torch.float32) for _ in range(3))
-    wanted = fused_attention(q, k, v, Layout())
+@pytest.mark.parametrize("length", [5, SHORT + 1])
+@pytest.mark.parametrize("mask", ["none", "causal", "padding"])
+def test_fused_attention_in_bfloat16_is_that_of_float32_to_a_percent(length, mask):
+    allowed = torch.ones(2, 1, 1, length, dtype=torch.bool)
+    allowed[1, ..., -2:] = False
+    keys = Layout(allowed if mask == "padding" else None, causal=mask == "causal")
+    q, k, v = (random(2, 3, length, 4, dtype=torch.float32) for _ in range(3))
+    wanted = fused_attention(q, k, v, keys)
     with torch.autocast("cpu", torch.bfloat16):
-        found = fused_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), Layout())
+        found = fused_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), keys)
     assert found.dtype == torch.bfloat16
     assert relative_error(found, wanted.detach()) < 0.01
     for one, other in zip(gradients(found, q, k, v), gradients(wanted, q, k, v), strict=True):

@@ -1,6 +1,8 @@
 """What `aiayn generate` writes: formats, and a file that survives an interruption anywhere."""
 
+import errno
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -278,3 +280,33 @@ def test_a_finished_file_gives_way_only_to_a_whole_one(tmp_path):
     with open_output(tmp_path / "out", JOB) as file:
         write(file, TEXT)
     assert (tmp_path / "out").read_text().startswith("LINE 0\n-\n")
+
+
+def test_a_file_that_is_there_is_replaced_with_a_word_about_it(tmp_path, capsys):
+    for warned in (False, True):
+        with open_output(tmp_path / "out", JOB) as file:
+            write(file, TEXT)
+        assert ("out exists, and is replaced" in capsys.readouterr().err) == warned
+
+
+@pytest.mark.parametrize(("room", "left"), [(0, []), (5, ["out.partial", "out.partial.json"])])
+def test_a_full_disk_is_named_by_the_file_asked_for_and_keeps_what_fits(
+    whole, tmp_path, monkeypatch, at_once, room, left
+):
+    calls = iter(range(99))
+
+    def fsync(_: int) -> None:
+        if next(calls) >= 2 * room:  # of the lines, and of the note
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fsync)
+        full.setattr("aiayn.data.atomic.sync", lambda path: None)
+        with pytest.raises(OSError) as found, open_output(tmp_path / "out", JOB) as file:
+            write(file, TEXT)
+    assert found.value.filename == str(tmp_path / "out")
+    assert sorted(contents(tmp_path)) == left
+    with open_output(tmp_path / "out", JOB) as file:
+        assert file.lines == room
+        write(file, TEXT)
+    assert contents(tmp_path) == whole

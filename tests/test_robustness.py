@@ -338,6 +338,20 @@ def test_a_run_killed_while_a_checkpoint_is_written_resumes_from_the_one_before(
     assert_same_run(run, undisturbed)
 
 
+def test_a_torn_checkpoint_never_takes_the_place_of_the_whole_one_before_it(
+    data, undisturbed, tmp_path
+):
+    run = tmp_path / "run"
+    assert train(data, run, "train.steps=11")[0] == 0
+    torn = (run / "last.pt").read_bytes()[:-100]
+    (run / "last.pt").write_bytes(torn)
+    # Between the two renames of a save.
+    assert exit_code_of(start(data, run, killed_before="last.pt")) == -signal.SIGKILL
+    assert RunFolder(run).latest().step == 9
+    assert train(data, run)[0] == 0
+    assert_same_weights_and_place(run, undisturbed)
+
+
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_training_in_half_precision_learns_and_resumes(data, tmp_path, precision):
     whole, parted = tmp_path / "whole", tmp_path / "parted"

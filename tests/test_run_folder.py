@@ -72,17 +72,17 @@ def test_a_last_checkpoint_of_weights_only_is_replaced_by_the_one_before(
     assert code == 0, err
     assert "last.pt holds weights, and not all that resuming a run needs" in err
     assert "falling back" in err
+    assert (copied / "last.pt").exists()
 
 
-@pytest.mark.parametrize("command", ["train", "info"])
-def test_a_run_with_checkpoints_of_weights_only_is_refused(copied, data, aiayn, command):
+def test_a_run_with_checkpoints_of_weights_only_is_refused(copied, data, aiayn):
     (copied / "previous.pt").unlink()
     shutil.copy(copied / "average.pt", copied / "last.pt")
-    options = ("-o", copied, "--config", copied / "config.yaml") if command == "train" else ()
-    code, _, err = aiayn(command, data.path if options else copied, *options)
+    line = ("train", data.path, "-o", copied, "--config", copied / "config.yaml")
+    code, _, err = aiayn(*line)
     assert code == 3
     assert f"error: {copied / 'last.pt'} holds weights" in err
-    assert "fix: put back" in err
+    assert "fix: put back a whole last.pt" in err
 
 
 @pytest.mark.parametrize("line", [b'{"step": 3, "lo', b"[3]", b'{"loss": 2}', b"\xff", b""])
@@ -138,3 +138,28 @@ def test_a_run_folder_stands_for_the_first_of_its_models(copied, name):
     for other in order[: order.index(name)]:
         (copied / other).unlink()
     assert find_model(copied) == copied / name
+
+
+def test_where_the_average_is_torn_the_best_model_stands_for_a_run(copied, aiayn):
+    content = (copied / "average.pt").read_bytes()
+    (copied / "average.pt").write_bytes(content[: len(content) // 2])
+    warning = f"{copied}/average.pt is damaged; taking {copied}/best.pt in its place"
+    for line in (("generate", copied), ("info", copied), ("attend", copied, "ba be")):
+        code, out, err = aiayn(*line, stdin=b"ba\n")
+        assert (code, bool(out), warning in err) == (0, True, True)
+
+
+def test_a_run_that_cannot_be_resumed_is_described_by_its_model(copied, aiayn):
+    for name in ("last.pt", "previous.pt"):
+        (copied / name).write_bytes(b"torn")
+    code, out, err = aiayn("info", copied, "--json")
+    assert (code, json.loads(out)["step"]) == (0, 250)
+    assert f"warning: {copied}/previous.pt is text, and not a model file, so {copied}" in err
+
+
+def test_a_run_without_any_whole_weights_is_to_be_removed(copied, data, aiayn):
+    for path in copied.rglob("*.pt"):
+        path.write_bytes(b"")
+    line = ("train", data.path, "-o", copied, "--config", copied / "config.yaml")
+    code, _, err = aiayn(*line)
+    assert (code, f"rm -r {copied}, then run the same command again" in err) == (3, True)

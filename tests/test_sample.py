@@ -143,7 +143,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
 
 
 def test_a_run_that_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
-    def break_down(seed, number):
+    def break_down(seed, number, alignments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(corpus, "make_chunk", break_down)

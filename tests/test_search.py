@@ -81,7 +81,8 @@ def run(
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of sentences that are numbered from 0."""
     work = deque((i, Segment([i], task, first=True)) for i, task in enumerate(tasks))
-    found = dict(Engine(search, step, 4096, most).run(work))
+    steps = Engine(search, step, 4096, most).steps(work)
+    found = dict(each for ended in steps for each in ended)
     return [found[i] for i in range(len(tasks))]
 
 

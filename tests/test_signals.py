@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -9,9 +10,12 @@ from aiayn.errors import Interrupted, Stopped
 from aiayn.signals import (
     CONTINUE,
     INTERRUPTED,
+    STARTED,
     TERMINATED,
     TIME_LIMIT,
+    deadline_after,
     raise_on_signals,
+    remember_start,
     request_on_signals,
     signals_ignored,
     stopped,
@@ -52,9 +56,30 @@ def test_a_signal_becomes_a_request(number, reason):
 
 
 def test_a_second_ctrl_c_stops_at_once():
-    with request_on_signals(None), pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted, match="at once"), request_on_signals(None):
         send(signal.SIGINT)
         send(signal.SIGINT)
+
+
+def test_a_second_ctrl_c_while_everything_is_saved_changes_nothing():
+    with request_on_signals(None) as request:
+        send(signal.SIGINT)
+        request.saving = True
+        send(signal.SIGINT)
+        send(signal.SIGINT)
+        assert request.reason == INTERRUPTED
+
+
+def test_a_deadline_counts_from_the_start_of_the_program_or_of_its_launcher(monkeypatch):
+    monkeypatch.delenv(STARTED, raising=False)
+    monkeypatch.delenv("RANK", raising=False)
+    remember_start()
+    first = deadline_after(60)
+    assert first - time.monotonic() == pytest.approx(60, abs=5)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv(STARTED, "7.5")
+    remember_start()
+    assert deadline_after(60) == 67.5
 
 
 def test_a_time_limit_becomes_a_request():
@@ -77,6 +102,7 @@ def test_a_signal_does_not_interrupt_saving():
     with raise_on_signals(), signals_ignored():
         send(signal.SIGTERM)
         send(signal.SIGHUP)
+        send(signal.SIGINT)
 
 
 def test_under_nohup_a_closed_terminal_is_ignored():

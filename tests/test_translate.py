@@ -13,13 +13,14 @@ from aiayn.checkpoint import build_model, load_model
 from aiayn.data.codec import Codec
 from aiayn.data.settings import CodecSettings
 from aiayn.data.vocabulary import TableVocabulary
+from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
 from aiayn.generation import streaming
 from aiayn.generation import translator as translator_module
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.segmentation import cut
-from aiayn.generation.streaming import windows
-from aiayn.generation.translator import Output, Translator
+from aiayn.generation.streaming import Line, windows
+from aiayn.generation.translator import Output, Translator, translate_lines
 from aiayn.run_folder import find_model
 from aiayn.special_ids import EOS
 
@@ -241,3 +242,36 @@ def test_a_steady_stream_is_answered_before_a_window_is_full(monkeypatch):
     window = next(windows(steady(), 10**6))
     answered.set()
     assert window
+
+
+class BesideAnother(ProcessGroup):
+    """The first of two processes, where the other one fails with this code, or with none."""
+
+    code = 0
+
+    def broadcast(self, value):
+        return value
+
+    def max_of_each(self, values):
+        return [max(values[0], self.code)]
+
+    def gather(self, items, total):
+        raise AssertionError("the other process has left")
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "raised"), [(4, 0, MemoryTooSmall), (0, 4, SystemExit)]
+)
+def test_what_one_process_cannot_translate_ends_all(
+    translator, here, there, raised, monkeypatch
+):
+    def fail(self, lines, report):
+        if here:
+            raise MemoryTooSmall("too small")
+
+    monkeypatch.setattr(Translator, "translate_window", fail)
+    monkeypatch.setattr(BesideAnother, "code", there)
+    group = BesideAnother(0, 2, torch.device("cpu"))
+    with pytest.raises(raised) as ended:
+        list(translate_lines(translator, [Line("ba")], group, report=lambda lines: None))
+    assert 4 in (getattr(ended.value, "code", 0), getattr(ended.value, "exit_code", 0))

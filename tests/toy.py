@@ -20,6 +20,7 @@ from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
+from aiayn.presets import preset
 from aiayn.sample.corpus import make_chunk
 from aiayn.training.loop import train
 
@@ -74,7 +75,7 @@ def as_in_a_terminal() -> None:
 
 def tiny_config(*assignments: str) -> Config:
     """Return the settings above, with some changed."""
-    return resolve("tiny", None, [*TINY, *assignments])
+    return resolve(preset("tiny"), None, [*TINY, *assignments])
 
 
 def sentences(count: int, *, seed: int, longest: int = 6) -> list[str]:

@@ -141,20 +141,15 @@ def compute(
 ) -> "tuple[SentencePair, SentenceAttention]":
     """Return the pair of sentences and all attention weights."""
     from aiayn.device import choose_device, prepare_device
-    from aiayn.generation.attention_maps import LONGEST, compute_attention, make_pair
-    from aiayn.generation.search import BeamSearch
-    from aiayn.generation.translator import Translator
+    from aiayn.generation.attention_maps import attend as attend_in
 
     device = choose_device(device_name)
     prepare_device(device)
-    decode = file.config.decode
-    search = BeamSearch(beam=decode.beam, alpha=decode.alpha)
     model = file.build().to(device)
-    translator = Translator([model], file.codec, search, decode.extra_length, longest=LONGEST)
-    pair = make_pair(model, file.codec, translator.translate, source, target)
+    pair, attention = attend_in(model, file.codec, file.config.decode, source, target)
     if pair.score is not None:
         console.say(f"translation: {pair.translation} (score {pair.score:.4f})")
-    return pair, compute_attention(model, file.codec, pair.source, pair.target)
+    return pair, attention
 
 
 def rows_of(attention: "SentenceAttention", token: str | None) -> dict[str, list[int]]:

@@ -75,6 +75,7 @@ def _open_ours(
         workers=share_cores(group.device, options.threads),
         longest=decode.longest,
         aligns=options.align,
+        alignment_heads=[file.config.alignment_heads for file in files],
     )
 
 

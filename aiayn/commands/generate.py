@@ -5,7 +5,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -24,7 +24,7 @@ from aiayn.errors import DataError, UsageError
 if TYPE_CHECKING:
     from aiayn.generation.search import Search
     from aiayn.generation.streaming import Line
-    from aiayn.generation.translator import Translation
+    from aiayn.generation.translator import Translation, Translator
 
     Work = Callable[..., Iterator[tuple[Line, Translation]]]
 
@@ -61,6 +61,9 @@ class GenerateOptions:
     """Where to write. Interrupted, the same command resumes."""
     prefix: Annotated[Path | None, _text(show_default=False)] = None
     """What the translations have to begin with, line by line; an empty line: no prefix."""
+    to: Annotated[str, _text(metavar="LANGUAGE", show_default=False)] = ""
+    """The language to translate to, of a model that knows several by tags: deu puts >>deu<<
+    before each line."""
     strict: Annotated[bool, typer.Option("--strict")] = False
     """Exit with 3 in the end if a line was cut into pieces, not ended or not UTF-8."""
     beam: Annotated[int | None, _search(min=1)] = None
@@ -86,6 +89,10 @@ class GenerateOptions:
     seed: Annotated[int, _sample(min=0)] = 1
     """Another seed, other samples; the samples of a sentence do not depend on the rest of
     the text."""
+    mbr: Annotated[int | None, _rule(metavar="N", min=2)] = None
+    """Of the N best translations, or of N samples with --sample, take the one that has the most
+    in common with all of them: the highest mean chrF against them (minimum Bayes risk). That
+    mean, 0 to 100, is then its score. Beyond the paper."""
     nbest: Annotated[int | None, _format(min=1, show_default="1")] = None
     """Translations of each line, one row each: the best first, samples in the order drawn.
     Without --beam, the beam widens to hold them."""
@@ -95,7 +102,7 @@ class GenerateOptions:
     text, score, finished, pieces, and alignment and nbest where asked for; moses: its
     n-best list, line (from 0) ||| translation ||| features ||| score."""
     scores: Annotated[bool, _format("--scores")] = False
-    """In text, add log P(Y | X) / lp(Y); tsv and jsonl have it always."""
+    """In text, add log P(Y | X) / lp(Y), or the mean of --mbr; tsv and jsonl have it always."""
     align: Annotated[bool, _format("--align")] = False
     """Add the source word of each target word, from attention, in Pharaoh's form: 0-0 1-2,
     source-target, from 0."""
@@ -123,10 +130,16 @@ class GenerateOptions:
         if self.greedy and self.beam not in (None, 1):
             raise UsageError(f"--greedy excludes --beam {self.beam}", fix="leave one out")
         beam = 1 if self.greedy else self.beam
-        if beam and not self.sample and (self.nbest or 1) > beam:
+        if beam and not self.sample and (self.outputs or 1) > beam:
+            option = "--mbr" if self.mbr else "--nbest"
             raise UsageError(
-                f"--nbest {self.nbest} is more than a beam of {beam} holds",
-                fix="leave --greedy out" if self.greedy else f"pass --beam {self.nbest}",
+                f"{option} {self.outputs} is more than a beam of {beam} holds",
+                fix="leave --greedy out" if self.greedy else f"pass --beam {self.outputs}",
+            )
+        if self.mbr and (self.nbest or 1) > self.mbr:
+            raise UsageError(
+                f"--nbest {self.nbest} is more than --mbr {self.mbr} has to choose from",
+                fix=f"pass --mbr {self.nbest}",
             )
         if self.alpha is not None and not 0 <= self.alpha < ALPHA_LIMIT:
             raise UsageError(
@@ -134,23 +147,29 @@ class GenerateOptions:
                 fix=f"give a number of at least 0 and below {ALPHA_LIMIT}; the paper: 0.6",
             )
         require_engine(self)
-        usual = (GenerateOptions.top_k, GenerateOptions.top_p, GenerateOptions.temperature)
-        if (self.top_k, self.top_p, self.temperature) != usual and not self.sample:
-            raise UsageError(
-                "--top-k, --top-p and --temperature are for sampling", fix="pass --sample, too"
-            )
-        if not (SMALLEST <= self.temperature < math.inf and self.top_p >= SMALLEST):
-            raise UsageError(
-                f"--temperature {self.temperature:g} --top-p {self.top_p:g} leave nothing to"
-                " draw from",
-                fix=f"give {SMALLEST:g} or more; --greedy takes the most probable token",
-            )
+        self._check_sampling()
         self._check_files()
+
+    @property
+    def outputs(self) -> int | None:
+        """Translations that the search gives for each line; None: one."""
+        return self.mbr or self.nbest
 
     @property
     def writes_file(self) -> Path | None:
         """The file to write; None: standard output."""
         return None if self.output == STDOUT else self.output
+
+    def _check_sampling(self) -> None:
+        for name in ("temperature", "top_p", "top_k"):
+            value, option = getattr(self, name), f"--{name.replace('_', '-')}"
+            if name != "top_k" and not SMALLEST <= value < math.inf:
+                raise UsageError(
+                    f"{option} {value:g} leaves nothing to draw from",
+                    fix=f"give {SMALLEST:g} or more; --greedy takes the most probable token",
+                )
+            if value != getattr(GenerateOptions, name) and not self.sample:
+                raise UsageError(f"{option} is for sampling", fix="pass --sample, too")
 
     def extra_length_of(self, decode: DecodeConfig) -> int:
         """Return how many more tokens than its input an output has at most."""
@@ -177,17 +196,17 @@ class GenerateOptions:
         from aiayn.generation.search import BeamSearch
 
         rules = Rules(min_length=self.min_length, no_repeat=self.no_repeat_ngram)
-        alpha = decode.alpha if self.alpha is None else self.alpha
-        count = self.nbest or 1
         if not self.sample:
-            beam = 1 if self.greedy else self.beam or max(decode.beam, count)
-            return BeamSearch(beam=beam, alpha=alpha, nbest=count, rules=rules)
+            beam = 1 if self.greedy else self.beam
+            return BeamSearch.of(
+                decode, beam=beam, alpha=self.alpha, nbest=self.outputs, rules=rules
+            )
         return Sampling(
-            samples=count,
+            samples=self.outputs or 1,
             top_k=self.top_k,
             top_p=self.top_p,
             temperature=self.temperature,
-            alpha=alpha,
+            alpha=decode.alpha if self.alpha is None else self.alpha,
             seed=self.seed,
             rules=rules,
         )
@@ -203,6 +222,7 @@ def generate(options: GenerateOptions) -> None:
     """
     # Before torch is imported, which takes a second: a mistake is reported at once.
     options.check()
+    from aiayn.data.language_tags import find_tag
     from aiayn.distributed import join_process_group
     from aiayn.generation.translator import translate_lines
     from aiayn.run_folder import find_model
@@ -210,6 +230,8 @@ def generate(options: GenerateOptions) -> None:
     paths = [find_model(model) for model in options.models]
     with join_process_group(options.device) as group:
         translator = open_translator(options, paths, group)
+        if options.mbr:
+            translator = with_mbr(translator, keeps=options.nbest or 1)
         work = partial(translate_lines, translator, group=group)
         if not group.is_first:
             for _ in work((), report=lambda lines: None):
@@ -218,29 +240,48 @@ def generate(options: GenerateOptions) -> None:
         if paths != options.models:
             console.say(f"model: {', '.join(map(str, paths))}")
         with closing(translator):
-            unusual, first_lines = write_translations(work, options, paths)
+            tag = find_tag(options.to, translator.codec) if options.to else ""
+            unusual, first_lines = write_translations(work, options, paths, tag)
     if options.engine == "ctranslate2":
         console.say("searched by CTranslate2, in the order of the paper's length penalty")
     report(unusual, first_lines, options.strict)
 
 
+def with_mbr(translator: "Translator", keeps: int) -> "Translator":
+    """Return the translator with outputs ranked by the chrF that is to be expected of them."""
+    from aiayn.scoring.chrf import expected_chrf
+
+    if translator.codec.settings.task == "parsing":
+        raise UsageError("--mbr compares texts, and this model parses", fix="leave it out")
+    return replace(translator, utility=expected_chrf, keeps=keeps)
+
+
 def write_translations(
-    work: "Work", options: GenerateOptions, paths: list[Path]
+    work: "Work", options: GenerateOptions, paths: list[Path], tag: str
 ) -> tuple[Counter[str], dict[str, list[int]]]:
     """Translate and write line by line; return the unusual lines: counts, first numbers."""
+    from aiayn.data.language_tags import tag_line
     from aiayn.generation.output import OutputFormat, open_output
     from aiayn.generation.streaming import read_input
     from aiayn.generation.translator import unusual_features
 
     first_lines: dict[str, list[int]] = defaultdict(list)
-    layout = OutputFormat(name=options.format, scores=options.scores, nbest=options.nbest)
+    layout = OutputFormat(
+        name=options.format,
+        scores=options.scores,
+        nbest=options.nbest,
+        score_name="chrF" if options.mbr else "LogP",
+    )
     with (
         open_output(options.writes_file, job_of(options, paths)) as file,
         show_progress(options) as step,
     ):
         step(file.lines)
         lines = file.skip(read_input(options.input, options.prefix))
-        for line, translation in work(lines, report=step):
+        tagged = (line._replace(text=tag_line(tag, line.text)) for line in lines)
+        for line, translation in work(tagged, report=step):
+            if tag:
+                translation = translation.without_tag()
             rows = layout.rows(file.lines + 1, translation)
             found = unusual_features(line, translation)
             file.write(line, rows, found)

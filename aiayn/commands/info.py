@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,9 +12,13 @@ from aiayn.commands.options import command
 from aiayn.config_file import differences, to_yaml
 from aiayn.data.atomic import require_writable, write_bytes
 from aiayn.data.settings import Settings
-from aiayn.errors import UsageError
+from aiayn.data.text import is_text
+from aiayn.errors import DataError, UsageError
 from aiayn.presets import PRESETS
 from aiayn.presets import preset as find_preset
+
+if TYPE_CHECKING:
+    from aiayn.checkpoint import ModelFile
 
 EXAMPLES = (
     "aiayn info --presets",
@@ -150,6 +154,11 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
             checked = len(list(folder.verify()))
             console.say(f"{path}: {checked} checksums are right")
         return {"data": str(path), **folder.describe()}
+    if path.is_file() and is_text(path):
+        raise UsageError(
+            f"{path} is text, and not a data folder, run or model",
+            fix="aiayn preprocess makes a data folder of text; aiayn info describes that",
+        )
     if verify:
         raise UsageError(f"{path} is not a data folder", fix="--verify checks data folders")
     return describe_model(path)
@@ -158,13 +167,13 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
 def describe_model(path: Path) -> dict[str, Any]:
     """Describe a model file, or the progress of a run and its model file."""
     from aiayn.checkpoint import load_model
-    from aiayn.run_folder import RunFolder, find_model
+    from aiayn.run_folder import find_model
     from aiayn.training.cost import count_parameters
     from aiayn.training.summary import summarize
 
     file_path = find_model(path)
     file = load_model(file_path)
-    last = RunFolder(path).latest() if path.is_dir() else None
+    last = progress_of(path) if path.is_dir() else None
     return {
         **(summarize(path, last) if last else {}),
         "model": str(file_path),
@@ -177,6 +186,17 @@ def describe_model(path: Path) -> dict[str, Any]:
         ),
         "settings": asdict(file.config),
     }
+
+
+def progress_of(run: Path) -> "ModelFile | None":
+    """Return the checkpoint that tells how far a run is; None if none is whole."""
+    from aiayn.run_folder import RunFolder
+
+    try:
+        return RunFolder(run).latest()
+    except DataError as problem:
+        console.warn(f"{problem.message}: {problem.fix}")
+        return None
 
 
 def draw(paths: list[Path]) -> str:

@@ -73,6 +73,10 @@ class PreprocessOptions(Settings):
     """Validation text (parsing: one .mrg file); no filter applies, and the text is kept."""
     test: Annotated[tuple[Path, Path] | None, _file()] = None
     """Test text, treated like validation text."""
+    alignments: Annotated[Path | None, typer.Option(metavar="FILE")] = None
+    """Word alignments of the training pairs, a line each over all files, in Pharaoh's form: 0-0
+    1-2, source-target, from 0. `train optim.guided=0.1` learns from them; words are what spaces
+    separate, after --pretokenize."""
 
     task: Annotated[Task, _text()]
     """parsing reads Penn Treebank files: words are the source, trees the target."""
@@ -84,6 +88,11 @@ class PreprocessOptions(Settings):
     no rules for like English."""
     lowercase: Annotated[bool, _text("--lowercase")]
     """Put both sides in lower case."""
+    tag: Annotated[str, _text(metavar="'>>deu<<'", show_default=False)]
+    """The language to translate to: stands before each source line, as one piece of the
+    vocabulary, for a model that translates into several (`generate --to deu`). Where each pair
+    of files has a tag of its own, name them with a space between: '>>deu<< >>fra<<'. Other
+    folders take the vocabulary over: --vocab-from."""
 
     subword: Annotated[Subword, _vocabulary()]
     """Kind of units. All but word spell what they do not know in bytes, so that nothing is
@@ -168,6 +177,10 @@ def preprocess(options: PreprocessOptions) -> None:
     from aiayn.data.preprocess import preprocess as make_folder
 
     settings = options.settings()
+    if options.alignments and options.task == "parsing":
+        raise UsageError(
+            "--alignments are between words, and trees have symbols", fix="leave one out"
+        )
     # Hours of work would be lost if the list turned out not to be writable at the end.
     if options.dropped:
         require_writable(options.dropped, reads=[*options.files, *options.held_out])
@@ -177,17 +190,20 @@ def preprocess(options: PreprocessOptions) -> None:
     if options.vocab_from:
         given = named_options(options.context) & vars(settings).keys()
         codec, settings = _reuse(Path(options.vocab_from), settings, given)
-    splits: dict[SplitName, list[Input]] = {"train": _inputs(options.files, options.task)}
+    splits: dict[SplitName, list[Input]] = {"train": _inputs(options.files, settings)}
     sides = 1 if options.task == "parsing" else 2
+    # Held-out text is one pair of files, and has the first tag.
+    held_out = replace(settings, tag=" ".join(settings.tags[:1]))
     if options.valid:
-        splits["valid"] = _inputs(options.valid[:sides], options.task)
+        splits["valid"] = _inputs(options.valid[:sides], held_out)
     if options.test:
-        splits["test"] = _inputs(options.test[:sides], options.task)
+        splits["test"] = _inputs(options.test[:sides], held_out)
     folder = make_folder(
         splits,
         options.output,
         settings=settings,
         codec=codec,
+        alignments=options.alignments,
         dropped=options.dropped,
         workers=_parse_workers(options.workers),
         force=options.force,
@@ -197,14 +213,14 @@ def preprocess(options: PreprocessOptions) -> None:
         console.warn(warning)
 
 
-def _inputs(files: Sequence[Path], task: Task) -> "list[Input]":
+def _inputs(files: Sequence[Path], settings: Settings) -> "list[Input]":
     """Return what the files on the command line stand for."""
     from aiayn.data.inputs import ParallelText, TabbedText, Treebank
 
-    if task == "parsing":
+    if settings.task == "parsing":
         return [Treebank(path) for path in files]
-    if task != "translation":
-        assert_never(task)
+    if settings.task != "translation":
+        assert_never(settings.task)
     inputs: list[Input] = []
     waiting = iter(files)
     for path in waiting:
@@ -218,6 +234,14 @@ def _inputs(files: Sequence[Path], task: Task) -> "list[Input]":
                 fix="name the target file right after it",
             )
         inputs.append(ParallelText(path, target))
+    tags = settings.tag.split()
+    if len(tags) > 1 and len(tags) != len(inputs):
+        raise UsageError(
+            f"--tag has {len(tags)} tags, and there are {len(inputs)} pairs of files",
+            fix="name one tag for all, or one for each pair in their order",
+        )
+    for each, tag in zip(inputs, tags * len(inputs), strict=False):
+        each.tag = tag
     return inputs
 
 
@@ -225,6 +249,7 @@ def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, S
     """Return the codec of a folder, and settings that fit it."""
     from aiayn.data.codec import Codec, read_vocabulary
     from aiayn.data.folder import VOCABULARY_FOLDER
+    from aiayn.data.language_tags import require_tags
 
     if folder.is_file() and zipfile.is_zipfile(folder):
         from aiayn.checkpoint import load_model
@@ -247,6 +272,7 @@ def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, S
             f"{folder} holds no vocabulary",
             fix="name a data folder, a run, a model file, a SentencePiece model or BPE codes",
         )
+    require_tags(settings.tags, codec, origin=str(folder))
     of = codec.settings
     reused = replace(
         settings,

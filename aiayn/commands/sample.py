@@ -10,7 +10,7 @@ import typer
 from aiayn.commands.options import command
 
 EXAMPLES = (
-    "aiayn sample text --pairs 40000 --seed 1",
+    "aiayn sample text --pairs 40000 --seed 1 --alignments",
     "aiayn sample big --pairs 10000000 --valid 3000 --test 3000 --workers 8",
 )
 
@@ -34,6 +34,9 @@ class SampleOptions:
     """Validation pairs, all different."""
     test: Annotated[int | None, _held_out()] = None
     """Test pairs, all different."""
+    alignments: Annotated[bool, typer.Option("--alignments", rich_help_panel="Corpus")] = False
+    """Write train, valid and test .align too: which word comes from which, in Pharaoh's form,
+    0-0 1-2, source-target, from 0. The grammar knows."""
     workers: Annotated[int | None, _work(metavar="N", min=1, show_default="all cores")] = None
     """Processes; they do not change the result."""
     force: Annotated[bool, _work("--force")] = False
@@ -52,6 +55,7 @@ def sample(options: SampleOptions) -> None:
         seed=options.seed,
         valid=options.valid,
         test=options.test,
+        alignments=options.alignments,
         workers=options.workers or count_cores(),
         force=options.force,
     )

@@ -1,11 +1,11 @@
-"""`aiayn score`: text against references, trees against trees, or a model's perplexity."""
+"""`aiayn score`: text, trees or alignments against others, or a model's perplexity."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "aiayn generate RUN -i test.en | aiayn score test.de --paper --expect 27.3+-0.5",
     "aiayn score --trees gold.mrg -i parsed.mrg --json",
+    "aiayn score --model RUN test.en test.de --align | aiayn score --alignments test.align",
 )
 
 _text = partial(typer.Option, show_default=False, rich_help_panel="Text")
 _number = partial(typer.Option, show_default=False, rich_help_panel="Numbers")
 _paper = partial(typer.Option, show_default=False, rich_help_panel="The paper's number")
 _trees = partial(typer.Option, show_default=False, rich_help_panel="Trees")
+_links = partial(typer.Option, show_default=False, rich_help_panel="Word alignments")
 _model = partial(typer.Option, show_default=False, rich_help_panel="A model's perplexity")
 
 
@@ -60,7 +62,7 @@ class ScoreOptions:
     """Add a table of scores by the number of words in the first reference."""
     expect: Annotated[str, _number("--expect", metavar="27.3+-0.5")] = ""
     """Exit with 6 unless the main score lies in this band: paper-BLEU with --paper, F1 with
-    --trees, else the first -m."""
+    --trees, AER with --alignments, else the first -m."""
     as_json: Annotated[bool, _number("--json")] = False
     """Write unrounded numbers as JSON."""
     paper: Annotated[bool, _paper("--paper")] = False
@@ -80,12 +82,19 @@ class ScoreOptions:
         Path | None, _trees(metavar="FILE.prm", show_default="COLLINS.prm")
     ] = None
     """EVALB's parameter file; COLLINS.prm is built in."""
+    alignments: Annotated[Path | None, _links("--alignments", metavar="GOLD")] = None
+    """Score HYP, a word alignment on each line (0-0 1-2, source-target, from 0), against these:
+    alignment error rate, precision and recall. GOLD may have links that are possible rather
+    than sure: 1p2 or 1?2."""
     model: Annotated[Path | None, _model("--model", metavar="MODEL SRC TGT")] = None
     """How probable a model finds given translations: log P of each line of TGT, given SRC;
     then the perplexity, on standard error; --json has both. The two files stand in place
     of REF."""
     tokens: Annotated[bool, _model("--tokens")] = False
     """With --model: log P of each subword."""
+    align: Annotated[bool, _model("--align")] = False
+    """With --model: in place of log P, the word alignment of each line, as generate --align
+    has it for translations of its own."""
     device: Annotated[str, _model("--device", show_default="auto")] = "auto"
     """With --model: auto, cpu, cuda or mps."""
 
@@ -100,6 +109,8 @@ def score(options: ScoreOptions) -> None:
         main = score_by_model(options, options.model)
     elif options.trees is not None:
         main = score_parses(options, options.trees)
+    elif options.alignments is not None:
+        main = score_links(options, options.alignments)
     else:
         main = score_translations(options)
     if band is not None:
@@ -115,12 +126,19 @@ def refuse_combinations(given: ScoreOptions) -> None:
     parameters = {"--evalb-params": given.evalb_params}
     if given.model is not None:
         rest = {"-i": given.hypothesis != STDIN, "--trees": given.trees, **parameters}
+        rest |= {"--alignments": given.alignments}
         _refuse("--model does not go with", {**text, **paper, **rest})
+        if given.tokens:
+            _refuse("--tokens does not go with", {"--align": given.align})
         return
-    model = {"--tokens": given.tokens, "--device": given.device != "auto"}
+    model = {"--tokens": given.tokens, "--align": given.align}
+    model["--device"] = given.device != "auto"
     _refuse("--model is needed for", model, fix="add --model")
     if not given.paper:
         _refuse("--paper is needed for", paper, fix="add --paper")
+    if given.alignments is not None:
+        others = {"REF": given.references, "--trees": given.trees, **text, **paper}
+        _refuse("--alignments does not go with", others)
     if given.trees is not None:
         _refuse("--trees does not go with", {"REF": given.references, **text})
     else:
@@ -216,9 +234,27 @@ def score_parses(options: ScoreOptions, gold: Path) -> Score:
     return scores[0]
 
 
+def score_links(options: ScoreOptions, gold: Path) -> Score:
+    """Print the alignment error rate, and return it."""
+    from aiayn.data.pharaoh import parse_links
+    from aiayn.scoring.alignments import score_alignments
+
+    names = (_name(options.hypothesis), _name(gold))
+    texts = _read(options.hypothesis), _read(gold)
+    require_same_count(*texts, names=names)
+    tested, wanted = (
+        [parse_links(line, name, number) for number, line in enumerate(lines, start=1)]
+        for name, lines in zip(names, texts, strict=True)
+    )
+    found = score_alignments(wanted, tested)
+    print_scores([found], [], as_json=options.as_json)
+    return found
+
+
 def score_by_model(options: ScoreOptions, model: Path) -> Score:
     """Print log P of each line and the perplexity; return the perplexity per subword."""
     from aiayn.device import choose_device
+    from aiayn.generation.alignment import Alignment, align_texts
     from aiayn.generation.score_targets import score_targets
     from aiayn.run_folder import open_model
     from aiayn.scoring.perplexity import score_perplexity
@@ -236,16 +272,26 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
     found = score_targets(network, file.codec, sources, targets)
     scores = score_perplexity([one.log_p for one in found], targets)
     tokens = [list(zip(one.pieces, one.log_p, strict=True)) for one in found]
+    links: list[Alignment] = []
+    if options.align:
+        heads = file.config.alignment_heads
+        links = align_texts(network, file.codec, sources, targets, heads)
     if options.as_json:
+        more: dict[str, list[Any]] = {"tokens": tokens} if options.tokens else {}
+        more |= {"alignment": links} if options.align else {}
         sentences = [
-            {"log_p": one.total, **({"tokens": pairs} if options.tokens else {})}
-            for one, pairs in zip(found, tokens, strict=True)
+            {"log_p": one.total, **{name: each[number] for name, each in more.items()}}
+            for number, one in enumerate(found)
         ]
         console.result_json({"scores": _records(scores), "sentences": sentences})
         return scores[0]
-    for one, pairs in zip(found, tokens, strict=True):
-        each = " ".join(f"{piece}:{log_p:.4f}" for piece, log_p in pairs)
-        console.result(each if options.tokens else f"{one.total:.4f}")
+    lines = [f"{one.total:.4f}" for one in found]
+    if options.tokens:
+        lines = [" ".join(f"{piece}:{log_p:.4f}" for piece, log_p in of) for of in tokens]
+    elif options.align:
+        lines = [" ".join(f"{source}-{target}" for source, target in of) for of in links]
+    for line in lines:
+        console.result(line)
     for line in aligned(scores):
         console.say(line)
     return scores[0]

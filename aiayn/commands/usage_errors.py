@@ -3,6 +3,8 @@
 import click
 from click.types import FloatParamType, IntParamType
 
+from aiayn.commands.foreign_options import FOREIGN_OPTIONS
+from aiayn.config_file import meaning_of, setting_of
 from aiayn.errors import UsageError, did_you_mean
 
 
@@ -18,12 +20,7 @@ def explain_usage(problem: click.UsageError) -> UsageError:
         case click.BadParameter(param=click.Parameter() as parameter):
             return _wrong_value(problem.message, parameter)
         case click.NoSuchOption(option_name=name, ctx=click.Context() as ctx):
-            options = ctx.command.get_params(ctx)
-            flags = [flag for one in options for flag in (*one.opts, *one.secondary_opts)]
-            # Without the dashes, which make any two options look alike.
-            known = {flag.lstrip("-"): flag for flag in flags if flag.startswith("--")}
-            near = did_you_mean(name.lstrip("-"), known)
-            return UsageError(f"there is no option {name}", fix=near)
+            return UsageError(f"there is no option {name}", fix=_replacement(name, ctx))
         case click.BadOptionUsage(option_name=name):
             if "does not take" in problem.message:
                 return UsageError(f"{name} takes no value", fix=f"write {name} alone")
@@ -34,6 +31,23 @@ def explain_usage(problem: click.UsageError) -> UsageError:
             words = problem.message.partition("(")[2].rstrip(")") or problem.message
             fix = f"put quotes around a value with spaces; the command is {line}"
             return UsageError(f"the command line has too many words: {words}", fix=fix)
+
+
+def _replacement(option: str, ctx: click.Context) -> str:
+    """Return what to write in place of an option that the command does not have."""
+    # Without the dashes, which make any two options look alike.
+    name = option.lstrip("-").replace("_", "-")
+    options = ctx.command.get_params(ctx)
+    flags = [flag for one in options for flag in (*one.opts, *one.secondary_opts)]
+    known = {flag.lstrip("-"): flag for flag in flags if flag.startswith("--")}
+    if name in known:  # it was written with underscores
+        return f"write {known[name]}"
+    command = ctx.command.name or ""
+    if text := FOREIGN_OPTIONS.get(command, {}).get(name):
+        return text
+    if command == "train" and (setting := setting_of(name)):
+        return f"it is a setting, without dashes: {setting}=VALUE ({meaning_of(setting)})"
+    return did_you_mean(name, known)
 
 
 def _name(parameter: click.Parameter) -> str:

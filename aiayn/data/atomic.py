@@ -27,7 +27,10 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     require_writable(path)
     temporary = path.with_name(path.name + TEMPORARY)
     try:
-        with temporary.open("wb") as file:
+        with open_new(temporary) as file:
+            if path.exists():
+                # What was closed to others stays so.
+                temporary.chmod(path.stat().st_mode)
             yield file
             # The content before the rename: else a power cut could leave an empty file.
             file.flush()
@@ -38,6 +41,12 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     temporary.replace(path)
     # The rename is an entry of the folder, which has to reach the disk as well.
     sync(path.parent)
+
+
+def open_new(path: Path) -> IO[bytes]:
+    """Open a file to write, in place of what has its name: a link is not followed."""
+    path.unlink(missing_ok=True)
+    return path.open("xb")
 
 
 def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b"") -> None:
@@ -74,10 +83,15 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON document atomically, indented for people."""
+    """Write a JSON document atomically."""
+    write_bytes(path, to_json(value))
+
+
+def to_json(value: object) -> bytes:
+    """Return a JSON document, indented for people."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     # Bytes of a file name that are not UTF-8 become JSON's escapes, which reading undoes.
-    write_bytes(path, text.encode(errors="backslashreplace"))
+    return text.encode(errors="backslashreplace")
 
 
 @contextmanager

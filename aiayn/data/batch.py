@@ -5,6 +5,7 @@ B sentences; S, T source and target length; N tokens without padding.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +30,8 @@ class Batch:
     """The target tokens, without padding."""
     lengths: list[tuple[int, int]]
     """Source and target tokens of each pair, known without asking the device."""
+    guide_BTS: Tensor | None = None
+    """Where each target token should look, for guided attention."""
 
     @property
     def tokens(self) -> int:
@@ -59,11 +62,14 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device, without waiting for the copy."""
-        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "lengths"}
+        every = {f.name: getattr(self, f.name) for f in fields(self)}
+        tensors = {name: each for name, each in every.items() if isinstance(each, Tensor)}
         if device.type == "cuda":
             # Only a copy from pinned memory is asynchronous.
             tensors = {name: each.pin_memory() for name, each in tensors.items()}
-        moved = {name: each.to(device, non_blocking=True) for name, each in tensors.items()}
+        moved: dict[str, Any] = {
+            name: each.to(device, non_blocking=True) for name, each in tensors.items()
+        }
         return replace(self, **moved)
 
     def halves(self) -> tuple["Batch", "Batch"]:
@@ -80,6 +86,7 @@ class Batch:
                 self.target_index[targets] - (rows.start or 0) * self.target_BT.size(1),
                 self.gold_N[targets],
                 self.lengths[rows],
+                None if self.guide_BTS is None else self.guide_BTS[rows],
             )
             for rows, sources, targets in (upper, lower)
         )

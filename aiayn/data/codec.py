@@ -14,7 +14,8 @@ from typing import Any
 
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.bpe_codes import CodesVocabulary
-from aiayn.data.settings import CodecSettings, Subword
+from aiayn.data.plain_values import from_dict
+from aiayn.data.settings import TAG, CodecSettings, Subword
 from aiayn.data.shards import REPAIR
 from aiayn.data.vocabulary import BYTES, TableVocabulary, Vocabulary
 from aiayn.errors import DataError
@@ -56,7 +57,20 @@ class Codec:
 
     def encode_source_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many source texts, each ending in EOS."""
-        return self.source.encode_batch(self.settings.source_preparation(texts))
+        return self.source.encode_batch(self._prepare_source(texts))
+
+    def _prepare_source(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return source texts as the subwords see them; a language tag stays as it is."""
+        prepare = self.settings.source_preparation
+        found = [] if prepare.changes_nothing else [TAG.match(text) for text in texts]
+        tags = [match[0] if match and self.source.knows(match[0]) else "" for match in found]
+        if not any(tags):
+            return prepare(texts)
+        pairs = list(zip(tags, texts, strict=True))
+        prepared = prepare([text[len(tag) :].removeprefix(" ") for tag, text in pairs])
+        return [
+            f"{tag} {text}" if tag else text for tag, text in zip(tags, prepared, strict=True)
+        ]
 
     def encode_target_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many target texts, each ending in EOS."""
@@ -100,7 +114,7 @@ class Codec:
     def from_state(cls, state: dict[str, Any]) -> "Codec":
         """Return the codec that `to_state` described."""
         names = {field.name for field in fields(CodecSettings)}
-        settings = CodecSettings(**{k: v for k, v in state.items() if k in names})
+        settings = from_dict(CodecSettings, {k: v for k, v in state.items() if k in names})
         if "shared" in state or "shared.codes" in state:
             shared = _vocabulary(state, "shared", settings.subword)
             return cls(shared, shared, settings)
@@ -134,7 +148,7 @@ def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:
     table = state.get(f"{name}.table")
     if table is None:
         return Vocabulary(state[name], kind)
-    pieces = tuple(json.loads(table))
+    pieces = from_dict(tuple[str, ...], json.loads(table))
     if codes := state.get(f"{name}.codes"):
         return CodesVocabulary(codes, kind, pieces)
     return TableVocabulary(state[name], kind, pieces)

@@ -1,7 +1,7 @@
 """Encode a block of text on both sides, drop what the filters name, and count."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import chain, compress
 from pathlib import Path
@@ -14,6 +14,7 @@ from aiayn.data.inputs import Block, join_lines, split_lines
 from aiayn.data.manifest import Counts
 from aiayn.data.shards import Ids, IdType, id_type
 from aiayn.data.vocabulary import BYTES
+from aiayn.data.word_links import LinkNumbers, read_links
 from aiayn.special_ids import EOS, UNK
 
 KEPT, EMPTY, DUPLICATE, LENGTH, RATIO = range(5)
@@ -36,6 +37,8 @@ class Encoded:
     """A tab-separated line for each dropped pair, see DROPPED_COLUMNS."""
     texts: tuple[str, str]
     """Source and reference lines of the kept pairs, where text is kept."""
+    links: list[LinkNumbers] = field(default_factory=list)
+    """Of each kept pair, where word alignments were given."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Encoder:
     duplicates: Path | None = None
     """File with one byte a pair, 1 if the pair repeats an earlier one."""
     keep_text: bool = False
+    alignments: Path | None = None
+    """File that the word alignments of blocks come from."""
 
     def __call__(self, block: Block) -> Encoded:
         """Encode the pairs of a block and drop what the filters name."""
@@ -87,7 +92,30 @@ class Encoder:
             counts=counts,
             dropped="".join(dropped_lines),
             texts=(source, reference),
+            links=self._links(block, source_ids, target_ids, np.flatnonzero(keep).tolist()),
         )
+
+    def _links(
+        self,
+        block: Block,
+        source_ids: list[list[int]],
+        target_ids: list[list[int]],
+        kept: list[int],
+    ) -> list[LinkNumbers]:
+        """Return the links of the kept pairs."""
+        if not self.alignments:
+            return []
+        lines, name = split_lines(block.alignments), str(self.alignments)
+        return [
+            read_links(
+                lines[i],
+                name,
+                block.start + i + 1,
+                self.codec,
+                (source_ids[i], target_ids[i]),
+            )
+            for i in kept
+        ]
 
     def _codes(
         self, block: Block, sides: Sequence[Sequence[str]], both_lengths: NDArray[np.int64]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -10,10 +11,10 @@ from aiayn import console
 from aiayn.data.codec import Codec
 from aiayn.data.duplicates import find_duplicates
 from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
-from aiayn.data.inputs import PAIRS_PER_BLOCK, Input, read_blocks
+from aiayn.data.inputs import PAIRS_PER_BLOCK, Input, read_blocks, with_alignments
 from aiayn.data.manifest import SplitName
 from aiayn.data.reservoir import Reservoir
-from aiayn.data.settings import Preparation, Settings, Subword
+from aiayn.data.settings import TAG, Preparation, Settings, Subword
 from aiayn.data.trees import clean, read_trees, tag_inventory
 from aiayn.data.unfinished import DUPLICATES_FILE, Job, State
 from aiayn.data.vocabulary import Vocabulary
@@ -28,12 +29,18 @@ PairSample = list[tuple[str, str]]
 
 
 def first_pass(
-    inputs: Inputs, output: Path, job: Job, *, codec: Codec | None, workers: int | None
+    inputs: Inputs,
+    output: Path,
+    job: Job,
+    *,
+    codec: Codec | None,
+    alignments: Path | None,
+    workers: int | None,
 ) -> State:
     """Check and count all text, and save the codec: the one given, or a new one."""
     settings = job.settings
     (output / UNFINISHED_FOLDER).mkdir()
-    pairs, sample = _check(inputs, output, settings)
+    pairs, sample = _check(inputs, output, settings, alignments)
     if codec is None:
         tags = _find_tags(inputs["train"]) if settings.task == "parsing" else ""
         codec = _learn(sample, settings, tags=tags, workers=workers)
@@ -45,7 +52,7 @@ def first_pass(
 
 
 def _check(
-    inputs: Inputs, output: Path, settings: Settings
+    inputs: Inputs, output: Path, settings: Settings, alignments: Path | None
 ) -> tuple[dict[SplitName, int], PairSample]:
     """Read all text; return the pairs of each split, and training pairs to learn from.
 
@@ -58,7 +65,10 @@ def _check(
         path = output / DUPLICATES_FILE
         finder = settings.dedup and stack.enter_context(find_duplicates(path))
         for split, each in inputs.items():
-            for block in read_blocks(each):
+            blocks = read_blocks(each)
+            if alignments and split == "train":
+                blocks = with_alignments(blocks, alignments)  # which counts its lines
+            for block in blocks:
                 pairs[split] += block.pairs
                 if split == "train":
                     if sample.size:  # none, if a vocabulary is used again
@@ -79,16 +89,19 @@ def _find_tags(treebanks: Iterable[Input]) -> str:
 def _learn(sample: PairSample, settings: Settings, *, tags: str, workers: int | None) -> Codec:
     """Learn one vocabulary for both sides, or one for each, from a sample of pairs."""
     codec = settings.codec_settings(tags)
-    sources = _prepared([source for source, _ in sample], codec.source_preparation, workers)
+    # Tags are pieces already, and nothing is to be learned from them.
+    untagged = [TAG.sub("", source, count=1) for source, _ in sample] if settings.tag else None
+    plain = untagged or [source for source, _ in sample]
+    sources = _prepared(plain, codec.source_preparation, workers)
     targets = _prepared([target for _, target in sample], codec.target_preparation, workers)
     if settings.shared:
         # As many lines of each side, so neither dominates what is learned.
         lines = chain(sources, targets)
-        both = _learn_one(lines, 2 * len(sample), codec.subword, settings.vocab_size)
+        both = _learn_one(lines, 2 * len(sample), codec.subword, settings)
         return Codec(both, both, codec)
     return Codec(
-        _learn_one(sources, len(sample), codec.subword, settings.vocab_size),
-        _learn_one(targets, len(sample), codec.target_subword, settings.vocab_size),
+        _learn_one(sources, len(sample), codec.subword, settings),
+        _learn_one(targets, len(sample), codec.target_subword, replace(settings, tag="")),
         codec,
     )
 
@@ -104,10 +117,13 @@ def _prepared(lines: Sequence[str], prepare: Preparation, workers: int | None) -
     return chain.from_iterable(map_in_order(prepare, blocks, workers=workers))
 
 
-def _learn_one(lines: Iterable[str], count: int, kind: Subword, size: int) -> Vocabulary:
+def _learn_one(
+    lines: Iterable[str], count: int, kind: Subword, settings: Settings
+) -> Vocabulary:
+    size = settings.vocab_size
     console.say(f"learning at most {size:,} {kind} units from {counted(count, 'lines')}")
     start = time.monotonic()
-    vocabulary = Vocabulary.train(lines, kind=kind, size=size)
+    vocabulary = Vocabulary.train(lines, kind=kind, size=size, tags=settings.tags)
     seconds = time.monotonic() - start
     console.say(f"learned {len(vocabulary):,} {kind} units in {seconds:.1f} s")
     return vocabulary

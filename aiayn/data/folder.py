@@ -1,5 +1,6 @@
 """A finished data folder, as `aiayn preprocess` leaves it and everything else reads it."""
 
+import hashlib
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +13,14 @@ from aiayn.data.codec import Codec
 from aiayn.data.inputs import split_lines
 from aiayn.data.manifest import MANIFEST_FILE, Counts, Manifest, SideCounts, Split, SplitName
 from aiayn.data.shards import REPAIR, Corpus
+from aiayn.data.word_links import WordLinks
 from aiayn.errors import DataError, UsageError, counted
 
 VOCABULARY_FOLDER = "vocab"
 UNFINISHED_FOLDER = "unfinished"
+# Checksums of the vocabulary and of the manifest, which has those of the shards: for us and
+# for `sha256sum -c`. The first version wrote none.
+SUMS_FILE = "SHA256SUMS"
 # Share of unknown tokens above which there is a warning.
 MANY_UNKNOWN = 0.01
 
@@ -52,6 +57,14 @@ class DataFolder:
             raise DataError(f"{path} is not the vocabulary of this data", fix=REPAIR)
         return codec
 
+    @cached_property
+    def training_sha256(self) -> str:
+        """Sha256 over the training pairs, their alignments and the vocabulary."""
+        shards = self.manifest.splits["train"].shards
+        sums = [shard.bin_sha256 for shard in shards]
+        sums += [shard.align_sha256 for shard in shards if shard.align_sha256]
+        return hashlib.sha256(" ".join([*sums, self.codec.fingerprint]).encode()).hexdigest()
+
     def has(self, split: SplitName) -> bool:
         """Whether there is such a split; there always is a `train`."""
         return split in self.manifest.splits
@@ -60,6 +73,13 @@ class DataFolder:
         """Return the pairs of a split, memory-mapped."""
         dtype = np.dtype(f"<u{self.manifest.bytes_per_id}")
         return Corpus(self.path, self._split(split).shards, dtype)
+
+    def word_links(self) -> WordLinks | None:
+        """Return the word alignments of the training pairs, if there are some."""
+        shards = self._split("train").shards
+        if not all(shard.align_sha256 for shard in shards):
+            return None
+        return WordLinks(self.path, shards)
 
     def text(self, split: SplitName) -> tuple[list[str], list[str]]:
         """Return the source and reference lines of a split, one for each pair of its corpus."""
@@ -140,8 +160,8 @@ class DataFolder:
         """Return the sha256 of every file but the vocabulary, by name."""
         found: dict[str, str] = {}
         for split in self.manifest.splits.values():
-            found |= {f"{shard.name}.bin": shard.bin_sha256 for shard in split.shards}
-            found |= {f"{shard.name}.idx": shard.idx_sha256 for shard in split.shards}
+            for shard in split.shards:
+                found |= shard.files
             found |= split.text_sha256
         return found
 
@@ -154,7 +174,24 @@ class DataFolder:
             if file_sha256(path) != digest:
                 raise DataError(f"{path} is not the file that preprocess wrote", fix=REPAIR)
         assert self.codec  # loading it compares its fingerprint
+        sums = self.path / SUMS_FILE
+        if sums.is_file() and sums.read_bytes() != sums_of(self.path):
+            raise DataError(
+                f"{self.path / MANIFEST_FILE}, {VOCABULARY_FOLDER} or {SUMS_FILE} is not as"
+                " preprocess wrote it",
+                fix=REPAIR,
+            )
         return [*self.checksums(), VOCABULARY_FOLDER]
+
+
+def sums_of(folder: Path, manifest: bytes | None = None) -> bytes:
+    """Return the checksums of a folder, which may not have its manifest yet."""
+    if manifest is None:
+        manifest = (folder / MANIFEST_FILE).read_bytes()
+    lines = [f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST_FILE}\n"]
+    for path in sorted((folder / VOCABULARY_FOLDER).iterdir()):
+        lines.append(f"{file_sha256(path)}  {VOCABULARY_FOLDER}/{path.name}\n")
+    return "".join(lines).encode()
 
 
 def _describe(split: Split) -> dict[str, Any]:

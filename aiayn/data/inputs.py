@@ -6,11 +6,19 @@ not depend on which process works on them.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice, zip_longest
 from pathlib import Path
 
-from aiayn.data.text import BYTE_ORDER_MARK, UNREADABLE, damaged, decode_line, open_bytes
+from aiayn.data.language_tags import tag_line
+from aiayn.data.text import (
+    BYTE_ORDER_MARK,
+    UNREADABLE,
+    damaged,
+    decode_line,
+    open_bytes,
+    read_lines,
+)
 from aiayn.data.trees import clean, linearize, read_trees, write
 from aiayn.errors import DataError, counted
 
@@ -36,6 +44,8 @@ class Block:
     target: str
     reference: str
     """What a translation is scored against: the target, or the whole tree."""
+    alignments: str = ""
+    """Lines of word alignments, where they were given."""
 
     def text_pairs(self) -> list[tuple[str, str]]:
         """Return its pairs one by one."""
@@ -46,9 +56,13 @@ class Block:
 class Input(ABC):
     """Something that pairs can be read from."""
 
-    def __init__(self, *files: Path, name: str = "") -> None:
-        """Read pairs from files; `name` is what errors and lists call them."""
+    def __init__(self, *files: Path, name: str = "", tag: str = "") -> None:
+        """Read pairs from files; `name` is what errors and lists call them.
+
+        A tag stands before each source line.
+        """
         self.files = files
+        self.tag = tag
         self.name = name or str(files[0])
 
     @abstractmethod
@@ -121,11 +135,33 @@ def read_blocks(inputs: Sequence[Input]) -> Iterator[Block]:
         line = 1
         for source, target, reference in each.read():
             pairs = source.count("\n")
+            if each.tag:
+                source = join_lines(tag_line(each.tag, line) for line in split_lines(source))
             yield Block(each.name, line, start, pairs, source, target, reference)
             line += pairs
             start += pairs
         if line == 1:
             raise DataError(f"{each.name} has no lines", fix="give text, one sentence a line")
+
+
+def with_alignments(blocks: Iterable[Block], path: Path) -> Iterator[Block]:
+    """Add the lines of a file of word alignments, one a pair, to blocks."""
+    lines = read_lines(path)
+    for block in blocks:
+        of_block = list(islice(lines, block.pairs))
+        if len(of_block) < block.pairs:
+            raise _unequal(path, block.start + len(of_block), "more")
+        yield replace(block, alignments=join_lines(of_block))
+    if next(lines, None) is not None:
+        raise _unequal(path, block.start + block.pairs, "fewer")
+
+
+def _unequal(path: Path, lines: int, pairs: str) -> DataError:
+    where = "ends after" if pairs == "more" else "goes on after"
+    return DataError(
+        f"{path} {where} line {lines:,}, and there are {pairs} training pairs",
+        fix="give one line of alignments for each pair of all training files, in their order",
+    )
 
 
 def split_lines(text: str) -> list[str]:

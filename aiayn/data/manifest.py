@@ -1,19 +1,18 @@
 """manifest.json: what a data folder was made from, how, and what is in it."""
 
 import json
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Literal, Self
 
-from aiayn.data.atomic import write_json
+from aiayn.data.atomic import to_json
+from aiayn.data.plain_values import from_dict
 from aiayn.data.settings import Settings
-from aiayn.data.shards import REPAIR, Shard
+from aiayn.data.shards import REPAIR, Shard, require_plain_name
 from aiayn.errors import DataError, UsageError
 
 FORMAT_VERSION = 1
 MANIFEST_FILE = "manifest.json"
-
-Made = TypeVar("Made")
 
 SplitName = Literal["train", "valid", "test"]
 
@@ -83,6 +82,10 @@ class Split:
     text_sha256: dict[str, str] = field(default_factory=dict)
     """Text that is kept beside the ids, by file name."""
 
+    def __post_init__(self) -> None:
+        for name in self.text_sha256:
+            require_plain_name(name)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
@@ -97,9 +100,14 @@ class Manifest:
     bytes_per_id: int
     splits: dict[SplitName, Split]
 
-    def save(self, folder: Path) -> None:
-        """Write the manifest; from then on the folder is finished."""
-        write_json(folder / MANIFEST_FILE, asdict(self))
+    def __post_init__(self) -> None:
+        if self.bytes_per_id not in (2, 4) or "train" not in self.splits:
+            raise ValueError("it has no training pairs with ids of 2 or 4 bytes")
+
+    @property
+    def content(self) -> bytes:
+        """What the file of a manifest holds."""
+        return to_json(asdict(self))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -111,21 +119,17 @@ class Manifest:
             # In another version, any field may mean something else, so nothing more is read.
             if version == FORMAT_VERSION:
                 return from_dict(cls, value)
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        # A RecursionError: thousands of brackets, one in the other.
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            UsageError,
+        ) as problem:
             raise DataError(f"{path} is not a manifest: {problem!r}", fix=REPAIR) from None
         raise UsageError(
             f"{folder} has data format {version}, and this aiayn reads {FORMAT_VERSION}",
             fix="make the folder again with aiayn preprocess --force",
         )
-
-
-def from_dict(kind: type[Made], value: Any) -> Made:
-    """Return what `asdict` turned into plain values, by the types that its fields declare."""
-    if is_dataclass(kind):
-        kinds = get_type_hints(kind)
-        value = kind(**{name: from_dict(kinds[name], each) for name, each in value.items()})
-    elif get_origin(kind) is list:
-        value = [from_dict(get_args(kind)[0], each) for each in value]
-    elif get_origin(kind) is dict:
-        value = {key: from_dict(get_args(kind)[1], each) for key, each in value.items()}
-    return cast(Made, value)

@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,15 @@ PairNumbers = NDArray[np.integer]
 BLOCK = 2**18
 # Half the bits of a key: what numpy sorts in linear time.
 HALF = 16
+
+
+class Place(NamedTuple):
+    """How far one of several corpora is, and what it has given."""
+
+    epoch: int = 0
+    group: int = 0
+    """The next one of the epoch."""
+    target_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

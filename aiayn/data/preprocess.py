@@ -12,11 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.atomic import file_sha256, lock_folder, require_writable
+from aiayn.data.atomic import file_sha256, lock_folder, open_new, require_writable, write_bytes
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoder
 from aiayn.data.first_pass import Inputs, first_pass
-from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER, DataFolder
+from aiayn.data.folder import (
+    SUMS_FILE,
+    UNFINISHED_FOLDER,
+    VOCABULARY_FOLDER,
+    DataFolder,
+    sums_of,
+)
 from aiayn.data.inputs import TabbedText
 from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, Manifest, Split, SplitName
 from aiayn.data.second_pass import second_pass
@@ -42,20 +48,22 @@ def preprocess(
     *,
     settings: Settings,
     codec: Codec | None = None,
+    alignments: Path | None = None,
     dropped: Path | None = None,
     workers: int | None = None,
     force: bool = False,
 ) -> DataFolder:
     """Make a data folder, resume one that was interrupted, or find it up to date.
 
-    A given codec takes the place of a new vocabulary. The pairs that are left out are listed in
-    `dropped`. Without a number of workers there are as many as there are cores and work for.
+    A given codec takes the place of a new vocabulary. A file of word alignments has a line for
+    each training pair. The pairs that are left out are listed in `dropped`. Without a number of
+    workers there are as many as there are cores and work for.
     """
     refuse_foreign(output)
     if dropped:
         require_writable(dropped)
     with _stoppable(), lock_folder(output), _spooled(inputs, output) as read:
-        job = Job(settings=settings, inputs=_hash_inputs(read))
+        job = Job(settings=settings, inputs=_hash_inputs(read, alignments))
         if force:
             clear(output)
         if (output / MANIFEST_FILE).is_file():
@@ -68,10 +76,12 @@ def preprocess(
         else:
             # Until the first pass is done there is nothing to lose.
             clear(output)
-            state = first_pass(read, output, job, codec=codec, workers=workers)
+            state = first_pass(
+                read, output, job, codec=codec, alignments=alignments, workers=workers
+            )
         # From disk even after a first pass: a resumed run encodes with the same codec.
         codec = Codec.load(output / VOCABULARY_FOLDER)
-        second_pass(read, output, state, codec=codec, workers=workers)
+        second_pass(read, output, state, codec=codec, alignments=alignments, workers=workers)
         _finish(output, state, codec, dropped)
     return DataFolder.open(output)
 
@@ -104,14 +114,17 @@ def _finish(output: Path, state: State, codec: Codec, dropped: Path | None) -> N
             )
     if dropped:
         write_dropped(dropped, output, [s for each in splits.values() for s in each.shards])
-    Manifest(
+    manifest = Manifest(
         settings=state.job.settings,
         vocabulary_sha256=codec.fingerprint,
         source_vocabulary=len(codec.source),
         target_vocabulary=len(codec.target),
         bytes_per_id=Encoder(codec).id_type.itemsize,
         splits=splits,
-    ).save(output)
+    )
+    write_bytes(output / SUMS_FILE, sums_of(output, manifest.content))
+    # From here on the folder is finished.
+    write_bytes(output / MANIFEST_FILE, manifest.content)
     shutil.rmtree(output / UNFINISHED_FOLDER, ignore_errors=True)
 
 
@@ -124,9 +137,10 @@ def _split(inputs: list[InputFile], records: list[ShardRecord]) -> Split:
     return Split(inputs=inputs, counts=counts, shards=shards, text_sha256=texts)
 
 
-def _hash_inputs(inputs: Inputs) -> dict[SplitName, list[InputFile]]:
+def _hash_inputs(inputs: Inputs, alignments: Path | None) -> dict[SplitName, list[InputFile]]:
     """Return the sha256 of every input file, several at a time."""
     paths = {split: [p for i in each for p in i.files] for split, each in inputs.items()}
+    paths["train"] += [alignments] if alignments else []
     every = [path for each in paths.values() for path in each]
     # Open all of them first, to report a missing file before hours of hashing.
     for path in every:
@@ -162,9 +176,9 @@ def _spooled(inputs: Inputs, output: Path) -> Iterator[Inputs]:
         raise UsageError("standard input is named twice", fix="put one of the two in files")
     path = output / SPOOL
     try:
-        with path.open("wb") as file, open_bytes(STDIN) as stream:
+        with open_new(path) as file, open_bytes(STDIN) as stream:
             shutil.copyfileobj(stream, file)
-        kept = TabbedText(path, name="standard input")
+        kept = TabbedText(path, name="standard input", tag=streams[0].tag)
         yield {k: [kept if i in streams else i for i in each] for k, each in inputs.items()}
     finally:
         path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from aiayn.data.atomic import atomic_write, file_sha256
 from aiayn.data.codec import Codec
 from aiayn.data.encode import Encoded, Encoder
 from aiayn.data.first_pass import Inputs
-from aiayn.data.inputs import Input, read_blocks
+from aiayn.data.inputs import Input, read_blocks, with_alignments
 from aiayn.data.manifest import Counts, SplitName
-from aiayn.data.shards import write_shard
+from aiayn.data.shards import ALIGN, write_shard
 from aiayn.data.unfinished import DROPPED_FILE, DUPLICATES_FILE, ShardRecord, State
+from aiayn.data.word_links import LinkNumbers, write_links
 from aiayn.data.workers import count_cores, map_in_order
 
 # Starting another process takes about as long as encoding so many pairs.
@@ -21,7 +23,13 @@ PAIRS_PER_WORKER = 50_000
 
 
 def second_pass(
-    inputs: Inputs, output: Path, state: State, *, codec: Codec, workers: int | None
+    inputs: Inputs,
+    output: Path,
+    state: State,
+    *,
+    codec: Codec,
+    alignments: Path | None,
+    workers: int | None,
 ) -> None:
     """Encode every split into the shards that are not there yet, and record them."""
     settings = state.job.settings
@@ -30,6 +38,7 @@ def second_pass(
         max_length=settings.max_length,
         max_ratio=settings.max_ratio,
         duplicates=output / DUPLICATES_FILE if settings.dedup else None,
+        alignments=alignments,
     )
     for split, each in inputs.items():
         encoder = filtering if split == "train" else Encoder(codec, keep_text=True)
@@ -51,11 +60,14 @@ def encode_split(
     files = {path.name for path in output.iterdir()}
     records = []
     for record in state.records.get(split, []):
-        if not {f"{record.shard.name}.bin", f"{record.shard.name}.idx"} <= files:
+        if not {*record.shard.files} <= files:
             break
         records.append(record)
     state.records[split] = records
-    blocks = islice(read_blocks(inputs), sum(record.blocks for record in records), None)
+    every = read_blocks(inputs)
+    if encoder.alignments:
+        every = with_alignments(every, encoder.alignments)
+    blocks = islice(every, sum(record.blocks for record in records), None)
     workers = workers or min(count_cores(), 1 + total // PAIRS_PER_WORKER)
     with console.progress(f"encoding {split}", total=total, unit="pairs") as step:
         step(sum(record.counts.read for record in records))
@@ -78,7 +90,7 @@ def _write(
     step: Callable[[int], None],
 ) -> ShardRecord:
     """Write one shard: blocks until it has its size, or all of them where text is kept."""
-    counts, blocks = Counts(), 0
+    counts, blocks, links = Counts(), 0, list[LinkNumbers]()
     paths = [output / f"{name}.{side}" for side in ("src", "ref") if encoder.keep_text]
     with ExitStack() as stack:
         shard = stack.enter_context(write_shard(output, name))
@@ -87,6 +99,7 @@ def _write(
         for encoded in results:
             blocks += 1
             shard.write(encoded.ids, encoded.lengths)
+            links += encoded.links
             # A file name may hold bytes that are not UTF-8.
             dropped.write(encoded.dropped.encode(errors="surrogateescape"))
             # Where no text is kept there are no files, and the texts are empty.
@@ -96,8 +109,11 @@ def _write(
             step(encoded.counts.read)
             if shard.size >= size and not encoder.keep_text:
                 break
+    made = shard.shard()
+    if encoder.alignments:
+        made = replace(made, align_sha256=write_links(output / f"{name}{ALIGN}", links))
     return ShardRecord(
-        shard=shard.shard(),
+        shard=made,
         counts=counts,
         blocks=blocks,
         text_sha256={path.name: file_sha256(path) for path in paths},

@@ -15,6 +15,9 @@ Subword = Literal["bpe", "unigram", "char", "word"]
 Pretokenize = Literal["none", "moses", "moses-a"]
 
 LANGUAGES = re.compile("[a-z]{2,3}-[a-z]{2,3}")
+# The language to translate to, at the start of a line.
+TAG = re.compile(r">>[^<>\s]+<<")
+LONGEST_TAG_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,11 @@ class Preparation:
     language: str
     lowercase: bool
     escapes: bool = False
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the subwords see the text as it is."""
+        return self.pretokenize == "none" and not self.lowercase
 
     def __call__(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts as the subwords see them."""
@@ -115,6 +123,8 @@ class Settings:
     languages: str = ""
     """Source and target, as in `en-de`."""
     lowercase: bool = CodecSettings.lowercase
+    tag: str = ""
+    """Before each source line; of several with spaces between them, one for each input."""
     # Differs from the paper, which is silent: longer pairs are left out.
     max_length: int = 256
     """Subwords of either side, EOS included; 0 is no limit."""
@@ -135,6 +145,14 @@ class Settings:
                 f"--pretokenize {self.pretokenize} has rules for languages, and none is named",
                 fix="add --languages en-de, with the languages of source and target",
             )
+        for tag in self.tags:
+            if not TAG.fullmatch(tag) or len(tag.encode()) > LONGEST_TAG_BYTES:
+                raise UsageError(
+                    f"--tag {tag} is not the tag of a language",
+                    fix="write it with its brackets, as in: --tag '>>deu<<'",
+                )
+        if self.tag and self.task == "parsing":
+            raise UsageError("--tag is for translation", fix="leave it out")
         if not math.isfinite(self.max_ratio):
             raise UsageError(
                 f"--max-ratio {self.max_ratio} is not a ratio",
@@ -145,6 +163,11 @@ class Settings:
                 "a treebank has its words apart, so there is nothing to pretokenize",
                 fix="leave --pretokenize out",
             )
+
+    @property
+    def tags(self) -> list[str]:
+        """The language tags of the inputs, each once."""
+        return list(dict.fromkeys(self.tag.split()))
 
     def codec_settings(self, tags: str = "") -> CodecSettings:
         """Return the part that concerns what happens to a text."""

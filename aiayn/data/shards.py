@@ -5,9 +5,10 @@ NAME.idx holds 2n + 1 offsets into it, counted in ids (int64). Both are little-e
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import IO
 
@@ -21,6 +22,12 @@ from aiayn.errors import DataError, counted
 Ids = NDArray[np.integer]
 IdType = np.dtype[np.unsignedinteger]
 OFFSET = np.dtype("<i8")
+# Of source and target.
+IdsOfPair = tuple[Ids, Ids]
+# Where each target token should look, (target, source): rows sum to 1, or to 0.
+Guide = NDArray[np.float32]
+# Of the file of word alignments.
+ALIGN = ".align"
 REPAIR = "copy the folder again, or make it again with aiayn preprocess --force"
 
 
@@ -38,6 +45,23 @@ class Shard:
     tokens: int
     bin_sha256: str
     idx_sha256: str
+    align_sha256: str = ""
+    """Of word alignments beside the ids, where there are some."""
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Its files by name, with their checksums."""
+        found = {f"{self.name}.bin": self.bin_sha256, f"{self.name}.idx": self.idx_sha256}
+        return found | ({f"{self.name}{ALIGN}": self.align_sha256} if self.align_sha256 else {})
+
+    def __post_init__(self) -> None:
+        require_plain_name(self.name)
+
+
+def require_plain_name(name: str) -> None:
+    """Refuse, with a ValueError, a name from a file that is not one of a file in its folder."""
+    if name != Path(name).name or not name.isprintable():
+        raise ValueError(f"{name!r} is not the name of a file in the folder")
 
 
 class ShardWriter:
@@ -87,6 +111,17 @@ def write_shard(folder: Path, name: str) -> Iterator[ShardWriter]:
         yield ShardWriter(base, ids, offsets)
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Pairs of a corpus that were a corpus of their own."""
+
+    first: int
+    last: int
+    """The number after that of its last pair."""
+    share: float = 1.0
+    """Of the target tokens of training."""
+
+
 class Corpus:
     """All pairs of one split, in the order of the text; ids stay on disk until asked for."""
 
@@ -96,8 +131,25 @@ class Corpus:
             _map(folder / f"{s.name}.idx", OFFSET, 2 * s.pairs + 1) for s in shards
         ]
         self._starts = [0, *np.cumsum([shard.pairs for shard in shards]).tolist()]
+        for shard, offsets in zip(shards, self._offsets, strict=True):
+            _check_offsets(folder / f"{shard.name}.idx", offsets, shard.tokens)
         self.source_lengths, self.target_lengths = self._lengths()
         """Length of each sentence with its EOS; uint16, unless one is longer than that."""
+        self.parts = [Part(0, len(self))]
+        self.guide: Callable[[int, IdsOfPair], Guide] | None = None
+        """Says where the target tokens of a pair of that number should look, if it is known."""
+
+    @classmethod
+    def joined(cls, corpora: Sequence["Corpus"]) -> "Corpus":
+        """Return the pairs of several corpora, one after the other."""
+        whole = cls(Path(), (), id_type(0))
+        whole._ids = [ids for each in corpora for ids in each._ids]
+        whole._offsets = [offsets for each in corpora for offsets in each._offsets]
+        whole._starts = [0, *accumulate(len(offsets) // 2 for offsets in whole._offsets)]
+        whole.source_lengths, whole.target_lengths = whole._lengths()
+        bounds = [0, *accumulate(map(len, corpora))]
+        whole.parts = [Part(first, last) for first, last in pairwise(bounds)]
+        return whole
 
     def _lengths(self) -> NDArray[np.integer]:
         sides: NDArray[np.integer] = np.empty((2, len(self)), dtype=np.uint16)
@@ -112,7 +164,7 @@ class Corpus:
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def pair(self, index: int) -> tuple[Ids, Ids]:
+    def pair(self, index: int) -> IdsOfPair:
         """Return the ids of source and target sentence, EOS included."""
         if not 0 <= index < len(self):
             raise IndexError(f"pair {index} of {len(self)}")
@@ -122,6 +174,12 @@ class Corpus:
         begin, middle, end = self._offsets[shard][first : first + 3].tolist()
         ids = self._ids[shard]
         return ids[begin:middle], ids[middle:end]
+
+
+def _check_offsets(path: Path, offsets: Ids, tokens: int) -> None:
+    """Refuse offsets that leave the ids, or between which there is not even an EOS."""
+    if (offsets[0], offsets[-1]) != (0, tokens) or (offsets[1:] <= offsets[:-1]).any():
+        raise DataError(f"{path} is damaged: its offsets do not rise", fix=REPAIR)
 
 
 def _map(path: Path, dtype: np.dtype[np.integer], count: int) -> Ids:

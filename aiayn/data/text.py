@@ -5,6 +5,7 @@ A byte order mark at the start and a "\\r" before the "\\n" are not part of the 
 """
 
 import bz2
+import codecs
 import gzip
 import lzma
 import sys
@@ -23,6 +24,8 @@ PACKED: dict[str, Callable[..., Any]] = {
     ".xz": lzma.open,
     ".zst": open_zst,
 }
+# Enough to tell text from other files.
+SAMPLED_BYTES = 4096
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # What reading a damaged file raises, plain or compressed.
 UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
@@ -44,6 +47,18 @@ def open_bytes(path: Path) -> IO[bytes]:
         raise UsageError(f"{path} does not exist", fix="check the path") from None
     except PermissionError:
         raise UsageError(f"{path} may not be read", fix="check its permissions") from None
+
+
+def is_text(path: Path) -> bool:
+    """Whether a file begins as text does, in UTF-8."""
+    with path.open("rb") as file:
+        begin = file.read(SAMPLED_BYTES)
+    try:
+        # A character may be cut at the end.
+        codecs.getincrementaldecoder("utf-8")().decode(begin)
+    except UnicodeDecodeError:
+        return False
+    return begin != b"" and b"\0" not in begin
 
 
 def stdin_is_terminal() -> bool:

@@ -12,10 +12,11 @@ from typing import Self
 
 from aiayn.data.atomic import TEMPORARY, atomic_write, write_json
 from aiayn.data.encode import DROPPED_COLUMNS
-from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
-from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName, from_dict
+from aiayn.data.folder import SUMS_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER
+from aiayn.data.manifest import MANIFEST_FILE, Counts, InputFile, SplitName
+from aiayn.data.plain_values import from_dict
 from aiayn.data.settings import Settings
-from aiayn.data.shards import Shard
+from aiayn.data.shards import ALIGN, Shard
 from aiayn.errors import UsageError, counted
 
 STATE_FILE = f"{UNFINISHED_FOLDER}/state.json"
@@ -26,7 +27,17 @@ DROPPED_FILE = f"{UNFINISHED_FOLDER}/{{}}.tsv"
 SPOOL = "stdin.partial"
 # What preprocess writes into a data folder. It is deleted in this order, the manifest first: a
 # folder that is only half deleted must not pass for a finished one.
-OURS = (MANIFEST_FILE, UNFINISHED_FOLDER, VOCABULARY_FOLDER, "*.bin", "*.idx", "*.src", "*.ref")
+OURS = (
+    MANIFEST_FILE,
+    SUMS_FILE,
+    UNFINISHED_FOLDER,
+    VOCABULARY_FOLDER,
+    "*.bin",
+    "*.idx",
+    f"*{ALIGN}",
+    "*.src",
+    "*.ref",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,9 +93,14 @@ class State:
 
     @classmethod
     def load(cls, output: Path) -> Self | None:
-        """Return the state of an interrupted run, if its first pass was done."""
-        path = output / STATE_FILE
-        return from_dict(cls, json.loads(path.read_bytes())) if path.is_file() else None
+        """Return the state of an interrupted run, if its first pass was done.
+
+        None, too, if it is damaged: then the run starts over.
+        """
+        try:
+            return from_dict(cls, json.loads((output / STATE_FILE).read_bytes()))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
 
 
 def write_dropped(path: Path, output: Path, shards: list[Shard]) -> None:
@@ -101,7 +117,9 @@ def clear(output: Path) -> None:
     for pattern in OURS:
         for suffix in ("", TEMPORARY):
             for path in output.glob(pattern + suffix):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                # A link is removed, and what it points to stays.
+                real = path.is_dir() and not path.is_symlink()
+                shutil.rmtree(path) if real else path.unlink()
 
 
 def refuse_foreign(output: Path) -> None:

@@ -12,9 +12,13 @@ from functools import cached_property
 from io import BytesIO
 from typing import Any, Self
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import (
+    SentencePieceProcessor,
+    SentencePieceTrainer,
+    set_random_generator_seed,
+)
 
-from aiayn.data.settings import Subword
+from aiayn.data.settings import TAG, Subword
 from aiayn.errors import DataError, UsageError
 from aiayn.special_ids import EOS, PAD, UNK
 
@@ -79,7 +83,29 @@ class Vocabulary:
             words = (_escape(text).split() for text in texts)
             return [[*(self._word_ids.get(word, UNK) for word in w), EOS] for w in words]
         texts = _escape_all(texts)
+        if len(texts) == 1:
+            # Of a list, SentencePiece makes a thread, however short it is.
+            return [self._processor.encode(texts[0], add_eos=True)]
         ids: list[list[int]] = self._processor.encode(texts, add_eos=True, num_threads=1)
+        return ids
+
+    def sample(self, texts: Sequence[str], strength: float, *, seed: int) -> list[list[int]]:
+        """Return the ids of texts, each ending in EOS, with subwords that the seed draws.
+
+        Of byte pairs, `strength` is the probability that a merge is left out; of unigrams, the
+        power of the probabilities that segmentations are drawn by.
+        """
+        set_random_generator_seed(seed)
+        # A list: SentencePiece works on one in a thread of its own, and only a thread that has
+        # drawn nothing yet begins at the seed.
+        ids: list[list[int]] = self._processor.encode(
+            _escape_all(texts),
+            add_eos=True,
+            enable_sampling=True,
+            alpha=strength,
+            nbest_size=-1,
+            num_threads=1,
+        )
         return ids
 
     @cached_property
@@ -108,10 +134,24 @@ class Vocabulary:
         """Return our id for each id of the SentencePiece model: the same, without a table."""
         return list(range(len(self)))
 
+    def knows(self, piece: str) -> bool:
+        """Whether there is such a piece."""
+        return int(self._processor.piece_to_id(piece)) != UNK
+
+    def tags(self) -> list[str]:
+        """Return the tags of languages that a line may begin with."""
+        return [piece for piece in self.pieces(range(len(self))) if TAG.fullmatch(piece)]
+
     @classmethod
-    def train(cls, lines: Iterable[str], *, kind: Subword, size: int) -> Self:
-        """Learn a vocabulary from lines of text; of words and characters, at most `size`."""
+    def train(
+        cls, lines: Iterable[str], *, kind: Subword, size: int, tags: Sequence[str] = ()
+    ) -> Self:
+        """Learn a vocabulary from lines of text; of words and characters, at most `size`.
+
+        Each of the tags is one piece of it.
+        """
         model = BytesIO()
+        size -= len(tags)
         if kind == "word":
             # SentencePiece splits words at spaces only, and we split at any white space.
             lines = (" ".join(line.split()) for line in lines)
@@ -139,13 +179,27 @@ class Vocabulary:
             )
         except RuntimeError as problem:
             raise _explain(str(problem), kind, size) from None
-        vocabulary = cls(model.getvalue(), kind)
+        # Last, so that the ids of bytes stay where they are.
+        vocabulary = cls(model.getvalue() + b"".join(map(serialized_piece, tags)), kind)
+        size += len(tags)
         if kind in ("bpe", "unigram") and len(vocabulary) < size:
             raise UsageError(
                 f"--vocab-size is {size:,}, and this text has at most {len(vocabulary):,}",
                 fix=f"pass --vocab-size {len(vocabulary)} or less, or give more text",
             )
         return vocabulary
+
+
+def serialized_piece(text: str) -> bytes:
+    """Return a piece that is never cut, to append to a SentencePiece model.
+
+    Their models are protocol buffers, in which what is repeated may go on at the end: field 1
+    is a piece, with its text in field 1, its score in 2, and its type in 3, of which 4 is
+    user-defined.
+    """
+    content = text.encode()
+    inside = b"\x0a" + bytes([len(content)]) + content + b"\x15\0\0\0\0" + b"\x18\x04"
+    return b"\x0a" + bytes([len(inside)]) + inside
 
 
 class TableVocabulary(Vocabulary):
@@ -197,6 +251,10 @@ class TableVocabulary(Vocabulary):
 
     def __len__(self) -> int:
         return len(self.table)
+
+    def knows(self, piece: str) -> bool:
+        """Whether there is such a piece."""
+        return piece in self._ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of texts, each ending in EOS."""

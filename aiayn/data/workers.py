@@ -97,10 +97,10 @@ def _begin(function: Callable[[Any], Any]) -> None:
     # Lists of ids hold no reference cycles, and looking for some takes 3 to 5% of the time.
     gc.disable()
     leave_signals_to_parent()
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process when the parent has gone, even by kill -9."""
     parent = parent_process()
     assert parent is not None

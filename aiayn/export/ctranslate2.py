@@ -36,7 +36,7 @@ def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
             "model.attention_window is set, and CTranslate2 looks at every position",
             fix="export a model with model.attention_window=0",
         )
-    spec = _specification(file.build(), file.codec)
+    spec = _specification(file.build(), file.codec, file.config.alignment_heads)
     # Raises if a weight was not set.
     spec.validate()
     spec.optimize(quantization="int8" if int8 else None)
@@ -46,14 +46,14 @@ def write(file: ModelFile, folder: Path, *, int8: bool = False) -> None:
 
 
 @torch.no_grad()
-def _specification(model: Transformer, codec: Codec) -> Any:
+def _specification(model: Transformer, codec: Codec, alignment_heads: int) -> Any:
     """Return the model as a specification of CTranslate2."""
     c = model.config
     sizes = {"num_heads": c.heads, "head_dim": max(c.d_k, c.d_v)}
     kind = {"pre_norm": False, "activation": _activation(c.activation)}
     encoder = ctranslate2.specs.TransformerEncoderSpec(c.layers, **sizes, **kind)
-    # What `generate --align` looks at: all heads of the layer before the last.
-    alignment = {"alignment_layer": max(c.decoder_depth - 2, 0), "alignment_heads": c.heads}
+    # What `generate --align` looks at.
+    alignment = {"alignment_layer": c.alignment_layer, "alignment_heads": alignment_heads}
     decoder = ctranslate2.specs.TransformerDecoderSpec(
         c.decoder_depth, **sizes, **kind, **alignment
     )

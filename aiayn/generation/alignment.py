@@ -1,7 +1,8 @@
 """Word alignments from attention: which source word each target word comes from.
 
-The layer before the last aligns best in models of this kind; its heads are averaged. The
-weights are those of the query that predicts a target token. A word has the weights of its
+The layer before the last aligns best in models of this kind; its heads are averaged, or one of
+them has learned to align (`optim.guided`) and counts alone. The weights are those of the query
+that predicts a target token. A word has the weights of its
 subwords, summed.
 
 B sentences; H heads; S, T source and target length.
@@ -19,7 +20,8 @@ from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.plan import batches_by_length
-from aiayn.data.vocabulary import SPACE, Vocabulary
+from aiayn.data.vocabulary import Vocabulary
+from aiayn.data.word_links import words_of
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer
@@ -39,9 +41,9 @@ class AlignedPair(NamedTuple):
 
 
 def align(
-    models: Sequence[Transformer], codec: Codec, pairs: Sequence[Pair]
+    models: Sequence[Transformer], codec: Codec, pairs: Sequence[Pair], heads: Sequence[int]
 ) -> list[AlignedPair]:
-    """Return the alignment of each pair."""
+    """Return the alignment of each pair, by the first so many heads of each model."""
     device = next(models[0].parameters()).device
     found = [AlignedPair([], 0, 0)] * len(pairs)
     longer = [max(len(source), len(target)) for source, target in pairs]
@@ -51,18 +53,28 @@ def align(
         targets = [pairs[number][1] for number in batch]
         target_BT = pad([target[:-1] or target for target in targets]).to(device)
         weights = []
-        for model in models:
-            layer = cast(DecoderLayer, model.decoder[max(len(model.decoder) - 2, 0)])
+        for model, first in zip(models, heads, strict=True):
+            layer = cast(DecoderLayer, model.decoder[model.config.alignment_layer])
             (weights_BHTS,) = attention_weights(
                 model, [layer.cross_attention], source_BS, target_BT
             )
-            weights.append(weights_BHTS.mean(dim=1))
+            weights.append(weights_BHTS[:, :first].mean(dim=1))
         mean_BTS = torch.stack(weights).mean(dim=0).float().cpu().numpy()
         for number, weights_TS in zip(batch, mean_BTS, strict=True):
             source, target = pairs[number]
             own_TS = weights_TS[: len(target) - 1, : len(source)]
             found[number] = align_words(codec, pairs[number], own_TS)
     return found
+
+
+def align_texts(
+    model: Transformer, codec: Codec, sources: Sequence[str], targets: Sequence[str], heads: int
+) -> list[Alignment]:
+    """Return the alignments of given translations, by the first so many heads."""
+    texts = [[text.strip() for text in side] for side in (sources, targets)]
+    encoded = codec.encode_source_batch(texts[0]), codec.encode_target_batch(texts[1])
+    pairs = list(zip(*encoded, strict=True))
+    return [found.links for found in align([model], codec, pairs, [heads])]
 
 
 @torch.inference_mode()
@@ -113,13 +125,9 @@ def join_alignments(pieces: Iterable[AlignedPair], repeated: int = 0) -> Alignme
     return links
 
 
-def words_of(vocabulary: Vocabulary, ids: list[int]) -> list[int]:
-    """Return the number of the word that each subword belongs to."""
-    words, inside = -1, False
-    numbers = []
-    for piece in vocabulary.marked_pieces(ids):
-        inside = inside and not piece.startswith(SPACE) and vocabulary.kind != "word"
-        if not inside and piece.strip(SPACE):
-            words, inside = words + 1, True
-        numbers.append(max(words, 0))
-    return numbers
+def spell_words(vocabulary: Vocabulary, ids: list[int]) -> list[str]:
+    """Return the words that alignments count, as text."""
+    found: dict[int, list[int]] = {}
+    for token, word in zip(ids, words_of(vocabulary, ids), strict=True):
+        found.setdefault(word, []).append(token)
+    return [vocabulary.decode(tokens).strip() for tokens in found.values()]

@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aiayn.config import DecodeConfig
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
 from aiayn.data.trees import clean, linearize, parse_tree
 from aiayn.errors import DataError, UsageError
 from aiayn.generation.alignment import attention_weights
-from aiayn.generation.translator import Translation
+from aiayn.generation.search import BeamSearch
+from aiayn.generation.translator import Translation, Translator
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.transformer import Transformer
 
@@ -137,6 +139,16 @@ def compute_attention(
             )
         maps[kind] = AttentionMaps(queries, keys, weights_NHLM, [*range(1, len(use) + 1)])
     return SentenceAttention(read, written, maps, [*range(1, model.config.heads + 1)])
+
+
+def attend(
+    model: Transformer, codec: Codec, decode: DecodeConfig, source: str, target: str | None
+) -> tuple["SentencePair", SentenceAttention]:
+    """Return a sentence with its target, or the model's own, and all attention weights."""
+    search = BeamSearch.of(decode)
+    translator = Translator([model], codec, search, decode.extra_length, longest=LONGEST)
+    pair = make_pair(model, codec, translator.translate, source, target)
+    return pair, compute_attention(model, codec, pair.source, pair.target)
 
 
 class SentencePair(NamedTuple):

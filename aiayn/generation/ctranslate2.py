@@ -5,8 +5,8 @@ when no other can be better: a few translations differ. The hypotheses that it f
 order by the paper's length penalty.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ import ctranslate2
 import numpy as np
 
 from aiayn.generation.alignment import AlignedPair, Pair, align_words
-from aiayn.generation.engine import tokens_at_once
+from aiayn.generation.engine import ROWS, Found, NumberedSegment, tokens_at_once
 from aiayn.generation.rules import NO_RULES
 from aiayn.generation.search import BeamSearch, Hypothesis, length_penalty
 from aiayn.generation.segmentation import Segment
@@ -40,6 +40,13 @@ class CTranslate2Translator(Translator):
         """The most tokens of an input or output."""
         # Scoring and aligning an output look at one position more.
         return self.table_rows - 1
+
+    def steps(self, work: deque[NumberedSegment], most: int = ROWS) -> Iterator[list[Found]]:
+        """Search all the work that is there; yield it, and go on with what came meanwhile."""
+        while work:
+            numbers, segments = zip(*[work.popleft() for _ in range(len(work))], strict=True)
+            found = self._search_all([*segments], lambda lines: None)
+            yield list(zip(numbers, found, strict=True))
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
         """Search sentences; the results are in the order of the work."""

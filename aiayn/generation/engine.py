@@ -36,14 +36,9 @@ class Engine:
     choose: Choose | None = None
     """Compiled code that finds the best extensions, if there is some."""
 
-    def run(self, work: deque[NumberedSegment]) -> Iterator[Found]:
-        """Yield the hypotheses of each sentence, by its number, as it ends."""
-        for found in self.steps(work):
-            yield from found
-
     @torch.inference_mode()
     def steps(self, work: deque[NumberedSegment]) -> Iterator[list[Found]]:
-        """Yield after each step what has ended with it, until nothing is left.
+        """Yield after each step the hypotheses of what has ended with it, by its number.
 
         Sentences are taken from the left as places become free: of a text, the longest come
         first. More may be added to the work between two steps.

@@ -68,3 +68,9 @@ def describe(layer: DecoderLayer) -> tuple[list[Any], list[nn.LayerNorm]]:
         second.plain,
     ]
     return linears, [layer.add_1.norm, layer.add_2.norm, layer.add_3.norm]
+
+
+def cached_decoder(model: Transformer, width: int) -> CachedDecoder:
+    """Return the step function of a model, compiled where its layers are."""
+    compiled = isinstance(model.output, NativeLinear)
+    return (NativeDecoder if compiled else CachedDecoder)(model, width)

@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -38,6 +38,8 @@ class OutputFormat:
     scores: bool = False
     nbest: int | None = None
     """Translations a line; None: one, and no list of them in JSON."""
+    score_name: str = "LogP"
+    """What Moses' list calls the score."""
 
     def rows(self, number: int, translation: Translation) -> list[str]:
         """Return the rows to write for one line of input, `number` counted from 1."""
@@ -60,7 +62,7 @@ class OutputFormat:
                 ]
             case "moses":
                 return [
-                    _moses_row(number - 1, output, score)
+                    _moses_row(number - 1, output, f"{self.score_name}= {score}", score)
                     for output, score in zip(outputs, scores, strict=True)
                 ]
             case "jsonl":
@@ -81,10 +83,10 @@ def _row(cells: list[str], output: Output) -> str:
     return "\t".join(cell.replace("\t", " ") for cell in cells)
 
 
-def _moses_row(number: int, output: Output, score: str) -> str:
+def _moses_row(number: int, output: Output, features: str, score: str) -> str:
     """Return what Moses writes: line, translation, features, score; and its alignment."""
     text = output.text.replace(" ||| ", " | | | ")
-    cells = [str(number), text, f"LogP= {score}", score]
+    cells = [str(number), text, features, score]
     if output.alignment is not None:
         cells.append(" ".join(f"{source}-{target}" for source, target in output.alignment))
     return " ||| ".join(cells)
@@ -165,8 +167,8 @@ class ResumableFile:
             digest.update(_key(line))
         if self.lines and digest.hexdigest() != self._digest_so_far:
             raise DataError(
-                f"{self.partial} holds {counted(self.lines, 'lines')} of another input",
-                fix=f"give the same input, or delete {self.partial} to start over",
+                f"{self.path} was begun, with {counted(self.lines, 'lines')} of another input",
+                fix=f"give the same input, or start over after: rm {self.partial}",
             )
         self._written = self._written._replace(digest=digest)
         yield from left
@@ -174,7 +176,8 @@ class ResumableFile:
     def write(self, line: Line, rows: Sequence[str], special: Counter[str]) -> None:
         """Add the rows of one line of input."""
         content = "".join(f"{row}\n" for row in rows).encode()
-        self._file.write(content)
+        with self._named():
+            self._file.write(content)
         lines, size, digest, before = self._written
         digest = digest.copy()
         digest.update(_key(line))
@@ -189,21 +192,43 @@ class ResumableFile:
             return
         if self.lines == self._saved:
             return
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._flush()
         lines, size, digest, special = self._written
         note = {"lines": lines, "bytes": size, "sha256": digest.hexdigest(), "special": special}
-        write_json(self.note, {"job": self.job, **note})
+        with self._named():
+            write_json(self.note, {"job": self.job, **note})
         self._saved, self._saved_at = lines, time.monotonic()
+
+    def save_what_fits(self) -> int:
+        """Save where the disk may be full; return the lines that are safe, if none no file."""
+        with suppress(OSError):
+            self.save()
+        if self._saved == 0:
+            self.partial.unlink(missing_ok=True)
+        return self._saved
 
     def close(self) -> None:
         """Close the file, whatever is in it."""
-        self._file.close()
+        with suppress(OSError):  # of a full disk, which has been reported
+            self._file.close()
+
+    def _flush(self) -> None:
+        with self._named():
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Name the file that was asked for in what the system reports."""
+        try:
+            yield
+        except OSError as problem:
+            problem.filename = str(self.path)
+            raise
 
     def finish(self) -> None:
         """Give the complete file its name."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._flush()
         self.partial.replace(self.path)
         self.note.unlink(missing_ok=True)
         sync(self.path.parent)
@@ -247,16 +272,19 @@ def open_output(
         console.say(
             f"starting over: the partial {path} was made with another {file.changed[0]}"
         )
+    elif path.exists() and path.stat().st_size:
+        console.warn(f"{path} exists, and is replaced when all lines are done")
     try:
         with raise_on_signals():
             yield file
             file.finish()
     except BaseException as problem:
         with signals_ignored():
-            file.save()
+            lines = file.save_what_fits()
         if isinstance(problem, Stopped):
-            kept = f", which are kept in {file.partial}" if file.lines else ""
-            message = f"stopped after {counted(file.lines, 'lines')}{kept}"
+            message = (
+                f"stopped after {counted(lines, 'lines')}{', which are kept' * bool(lines)}"
+            )
             raise type(problem)(message, fix=RESUME) from None
         raise
     finally:

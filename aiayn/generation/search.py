@@ -22,7 +22,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aiayn.config import DecodeConfig
+from aiayn.config import ALPHA_LIMIT, DecodeConfig
+from aiayn.errors import UsageError
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.generation.tree_rule import TreeRule, TreeTask
 from aiayn.kernels.topk import largest_sums
@@ -120,6 +121,35 @@ class BeamSearch:
     alpha: float = DEFAULT.alpha
     nbest: int = 1
     rules: Rules = NO_RULES
+
+    @classmethod
+    def of(
+        cls,
+        decode: DecodeConfig,
+        *,
+        beam: int | None = None,
+        alpha: float | None = None,
+        nbest: int | None = None,
+        rules: Rules = NO_RULES,
+    ) -> "BeamSearch":
+        """Return the search that is asked for; what is not given is the model's default.
+
+        Without a beam, it widens to hold the n best.
+        """
+        count = 1 if nbest is None else nbest
+        beam = max(decode.beam, count) if beam is None else beam
+        alpha = decode.alpha if alpha is None else alpha
+        if not 1 <= count <= beam:
+            raise UsageError(
+                f"nbest {count:,} does not fit a beam of {beam:,}",
+                fix="ask for at least 1, and for at most as many as the beam is wide",
+            )
+        if not 0 <= alpha < ALPHA_LIMIT:
+            raise UsageError(
+                f"alpha {alpha:g} is not a length penalty",
+                fix=f"give a number of at least 0 and below {ALPHA_LIMIT}; the paper: 0.6",
+            )
+        return cls(beam=beam, alpha=alpha, nbest=count, rules=rules)
 
     @property
     def width(self) -> int:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from aiayn.data.vocabulary import LANGUAGE, SPACE, Vocabulary
+from aiayn.data.language_tags import tag_length
+from aiayn.data.vocabulary import SPACE, Vocabulary
 from aiayn.generation.search import Task
 from aiayn.special_ids import EOS
 
@@ -24,16 +25,10 @@ class Segment(NamedTuple):
 def segment(ids: list[int], longest: int, vocabulary: Vocabulary) -> list[list[int]]:
     """Cut the ids of a line; each segment begins with the language tag that the line has."""
     segments = cut(ids, longest, vocabulary.marked_pieces)
-    if len(segments) > 1 and has_language_tag(ids, vocabulary):
-        rest = cut(ids[1:], longest - 1, vocabulary.marked_pieces)
-        return [[ids[0], *each] for each in rest]
+    if len(segments) > 1 and (tag := tag_length(ids, vocabulary)):
+        rest = cut(ids[tag:], longest - tag, vocabulary.marked_pieces)
+        return [[*ids[:tag], *each] for each in rest]
     return segments
-
-
-def has_language_tag(ids: list[int], vocabulary: Vocabulary) -> bool:
-    """Whether a line begins with the language to translate to, as in `>>fra<<`."""
-    (first,) = vocabulary.pieces(ids[:1])
-    return LANGUAGE.fullmatch(first) is not None
 
 
 def cut(

@@ -12,15 +12,23 @@ import torch
 
 from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.codec import Codec
+from aiayn.data.language_tags import tag_length
 from aiayn.data.trees import delinearize, write
 from aiayn.data.workers import Workers
 from aiayn.device import if_it_fits
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, MemoryTooSmall, UsageError
-from aiayn.generation.alignment import AlignedPair, Alignment, Pair, align, join_alignments
-from aiayn.generation.decoder import CachedDecoder, Ensemble
-from aiayn.generation.engine import Engine, Found, NumberedSegment
-from aiayn.generation.native_decoder import NativeDecoder
+from aiayn.generation.alignment import (
+    AlignedPair,
+    Alignment,
+    Pair,
+    align,
+    join_alignments,
+    spell_words,
+)
+from aiayn.generation.decoder import Ensemble
+from aiayn.generation.engine import ROWS, Engine, Found, NumberedSegment
+from aiayn.generation.native_decoder import cached_decoder
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
@@ -29,10 +37,9 @@ from aiayn.generation.search import (
     Step,
     Task,
 )
-from aiayn.generation.segmentation import Segment, has_language_tag, segment
+from aiayn.generation.segmentation import Segment, segment
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.tree_rule import TreeSymbols
-from aiayn.kernels.native import NativeLinear
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import EOS
 
@@ -44,6 +51,8 @@ PARTS, SMALLEST_PART = 2, 16
 STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Report = Callable[[int], None]
+# The worth of each of some texts as a translation of the same line.
+Utility = Callable[[list[str]], list[float]]
 
 
 class Output(NamedTuple):
@@ -51,7 +60,7 @@ class Output(NamedTuple):
 
     text: str
     score: float
-    """log P(Y | X) / lp(Y), summed over segments."""
+    """log P(Y | X) / lp(Y), summed over segments; or its worth, where that ranks outputs."""
     finished: bool
     """Whether EOS came before the length limit."""
     pairs: list[Pair]
@@ -75,6 +84,14 @@ class Translation(NamedTuple):
         """The best translation."""
         return self.outputs[0].text
 
+    def without_tag(self) -> "Translation":
+        """Return alignments that count the words of the line alone, where we added a tag."""
+        outputs = [
+            output._replace(alignment=[(s - 1, t) for s, t in output.alignment or () if s])
+            for output in self.outputs
+        ]
+        return self._replace(outputs=outputs) if self.outputs[0].alignment is not None else self
+
 
 @dataclass(frozen=True)
 class Translator:
@@ -92,6 +109,12 @@ class Translator:
     """Subwords that are translated at once; a longer line is cut into segments."""
     aligns: bool = False
     """Whether to add the source word of each target word."""
+    alignment_heads: Sequence[int] = ()
+    """How many heads of each model tell it, from the first on; none given: all."""
+    utility: Utility | None = None
+    """Ranks the outputs of a line, in place of their probability."""
+    keeps: int | None = None
+    """Outputs of a line that stay; None: all."""
 
     def translate(self, texts: Iterable[str]) -> Iterator[Translation]:
         """Yield one translation a line, in order, as soon as it is ready."""
@@ -141,6 +164,8 @@ class Translator:
             self._join(line.text.strip(), [each.source for each in segments], of_line)
             for line, segments, of_line in zip(lines, cut, found, strict=True)
         ]
+        if self.utility:
+            joined = [rank(translation, self.utility, self.keeps) for translation in joined]
         return self._align(joined) if self.aligns else joined
 
     @property
@@ -226,7 +251,7 @@ class Translator:
 
         def aligned(output: Output) -> Output:
             segments = [next(found) for _ in output.pairs]
-            tagged = any(has_language_tag(ids, self.codec.source) for ids, _ in output.pairs)
+            tagged = any(tag_length(ids, self.codec.source) for ids, _ in output.pairs)
             return output._replace(alignment=join_alignments(segments, repeated=int(tagged)))
 
         return [
@@ -234,9 +259,21 @@ class Translator:
             for one in translations
         ]
 
+    def words_of(self, output: Output) -> tuple[list[str], list[str]]:
+        """Return the words of the source and of the target that an alignment counts."""
+        source: list[str] = []
+        target: list[str] = []
+        for number, (source_ids, target_ids) in enumerate(output.pairs):
+            # The language to translate to stands before each segment, and counts once.
+            repeated = tag_length(source_ids, self.codec.source) if number else 0
+            source += spell_words(self.codec.source, source_ids[repeated:-1])
+            target += spell_words(self.codec.target, target_ids[:-1])
+        return source, target
+
     def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:
         """Return the alignment of each pair of source and target."""
-        return align(self.models, self.codec, pairs)
+        heads = self.alignment_heads or [model.config.heads for model in self.models]
+        return align(self.models, self.codec, pairs, heads)
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
         """Search sentences, the longest first; the results are in the order of the work."""
@@ -289,20 +326,32 @@ class Translator:
 
     def _search(self, work: list[NumberedSegment], found: list[Found], most: int) -> bool:
         """Add what each sentence gives to `found`, in the order in which they end."""
-        for each in self.engine(most).run(deque(work)):
-            found.append(each)  # at once: if memory runs out later, what is found stays
+        for ended in self.steps(deque(work), most):
+            found += ended  # at once: if memory runs out later, what is found stays
         return True
 
-    def engine(self, most: int) -> Engine:
-        """Return an engine that searches so many sentences at once, at most."""
-        steps: list[Step] = [
-            (NativeDecoder if isinstance(model.output, NativeLinear) else CachedDecoder)(
-                model, self.search.width
-            )
-            for model in self.models
-        ]
+    def steps(self, work: deque[NumberedSegment], most: int = ROWS) -> Iterator[list[Found]]:
+        """Search so many sentences at once, at most; yield after each step what has ended.
+
+        More may be added to the work between two steps.
+        """
+        steps: list[Step] = [cached_decoder(model, self.search.width) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        return Engine(self.search, step, self.batch_tokens, most)
+        return Engine(self.search, step, self.batch_tokens, most).steps(work)
+
+
+def rank(translation: Translation, utility: Utility, keeps: int | None) -> Translation:
+    """Put the outputs of a line in the order of their worth, each text once.
+
+    Among equals, what was more probable, or drawn first, comes first.
+    """
+    worth = utility([output.text for output in translation.outputs])
+    outputs = zip(translation.outputs, worth, strict=True)
+    once: dict[str, Output] = {}
+    # A sorted list keeps the order of equals.
+    for output, value in sorted(outputs, key=lambda pair: -pair[1]):
+        once.setdefault(output.text, output._replace(score=value))
+    return translation._replace(outputs=[*once.values()][:keeps])
 
 
 def translate_lines(
@@ -313,7 +362,9 @@ def translate_lines(
     alone = group.world_size == 1
     while window := _next_window(source, group):
         own = [line for _, line in group.share(window)]
-        found = translator.translate_window(own, report if alone else lambda lines: None)
+        each = report if alone else lambda lines: None
+        # What a process cannot translate ends all of them, rather than let the others wait.
+        found = group.together(partial(translator.translate_window, own, each))
         yield from zip(window, group.gather(found, len(window)), strict=True)
         if not alone:
             report(len(window))

@@ -86,10 +86,17 @@ class Layout:
         """
         if self.packing is None:
             return x
-        if self.attends_packed:
-            return x[None]
-        p = self.packing
-        found: Tensor = apply(_Unpack, x, p.index_R, p.tokens, p.sentences * p.length)
+        return x[None] if self.attends_packed else self._scatter(x, self.packing)
+
+    def rectangle(self, x_BLD: Tensor) -> Tensor:
+        """Return what `unpack` returned as a rectangle (B, L, D) of sentences in any case."""
+        if self.packing is None or not self.attends_packed:
+            return x_BLD
+        return self._scatter(x_BLD.squeeze(0), self.packing)
+
+    @staticmethod
+    def _scatter(x_RD: Tensor, p: Packing) -> Tensor:
+        found: Tensor = apply(_Unpack, x_RD, p.index_R, p.tokens, p.sentences * p.length)
         return torch.unflatten(found, 0, (p.sentences, p.length))
 
     def repack(self, x_BLD: Tensor) -> Tensor:

@@ -48,6 +48,7 @@ class MultiHeadAttention(nn.Module):
     Attributes:
         window: r of restricted self-attention, section 4; 0: look everywhere.
         keep_weights: Use the plain path of equation 1 and keep its weights in `weights_BHLM`.
+        watched_head: Keep the queries and keys of this head in `watched`, with their layouts.
         fused_projections: The projections that read one input as one layer, where inference has
             made one; training concatenates their matrices at each step, since they learn.
     """
@@ -73,6 +74,8 @@ class MultiHeadAttention(nn.Module):
         self.is_self_attention = is_self_attention
         self.keep_weights = False
         self.weights_BHLM: Tensor | None = None
+        self.watched_head: int | None = None
+        self.watched: tuple[Tensor, Tensor, Layout, Layout] | None = None
         self.fused_projections: nn.Module | None = None
         self._initialize()
         if bias:
@@ -121,6 +124,8 @@ class MultiHeadAttention(nn.Module):
         else:
             (q_BHLK,) = self.project(x, queries, self.w_q)
             k_BHMK, v_BHMV = self.project(memory, keys, self.w_k, self.w_v)
+        if (i := self.watched_head) is not None:
+            self.watched = q_BHLK[:, i], k_BHMK[:, i], queries, keys
         heads_BHLV = self._attend(q_BHLK, k_BHMK, v_BHMV, queries, keys)
         concat = queries.repack(heads_BHLV.transpose(1, 2).flatten(2))
         return cast(Tensor, self.w_o(concat))

@@ -17,10 +17,12 @@ from aiayn import console
 from aiayn.data.atomic import TEMPORARY, atomic_write
 from aiayn.data.workers import map_in_order
 from aiayn.errors import UsageError
+from aiayn.sample.clause import MARKS, unmarked
 from aiayn.sample.grammar import Grammar
 
 PARTS = ("train", "valid", "test")
 LANGUAGES = ("en", "de")
+ALIGNMENT = "align"
 CHUNK_SENTENCES = 1024
 # Of this many sentences, one is for validation and one for test.
 HELD_OUT_SHARE = 32
@@ -29,7 +31,8 @@ DEFAULT_HELD_OUT = 1000
 # Making this many sentences takes longer than starting a process.
 WORTH_A_PROCESS = 100_000
 
-Pair = tuple[str, str]
+# A sentence in both languages, and its word alignment if that is wanted.
+Pair = tuple[str, ...]
 
 
 def part_of(english: str) -> str:
@@ -37,16 +40,31 @@ def part_of(english: str) -> str:
     return PART_OF_REMAINDER.get(zlib.crc32(english.encode()) % HELD_OUT_SHARE, "train")
 
 
-def make_chunk(seed: int, number: int) -> dict[str, list[Pair]]:
+def make_chunk(seed: int, number: int, *, alignments: bool = False) -> dict[str, list[Pair]]:
     """Return the sentences of one chunk by the part that they belong to."""
     digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
     # Python promises the same numbers in every version for random() only.
-    grammar = Grammar(random.Random(int.from_bytes(digest, "big")).random)
+    draw = random.Random(int.from_bytes(digest, "big")).random
+    grammar = Grammar(draw, marks=alignments)
     parts: dict[str, list[Pair]] = {part: [] for part in PARTS}
     for _ in range(CHUNK_SENTENCES):
-        pair = grammar.sentence()
+        pair: Pair = grammar.sentence()
+        if alignments:
+            pair = (*map(unmarked, pair), alignment_of(*pair))
         parts[part_of(pair[0])].append(pair)
     return parts
+
+
+def alignment_of(english: str, german: str) -> str:
+    """Return the word alignment of marked sentences in Pharaoh's form: 0-0 1-2."""
+    sides = ([{*MARKS.findall(word)} for word in side.split()] for side in (english, german))
+    sources, targets = sides
+    return " ".join(
+        f"{i}-{j}"
+        for i, source in enumerate(sources)
+        for j, target in enumerate(targets)
+        if source & target
+    )
 
 
 def write_sample(
@@ -56,10 +74,13 @@ def write_sample(
     seed: int,
     valid: int | None = None,
     test: int | None = None,
+    alignments: bool = False,
     workers: int = 1,
     force: bool = False,
 ) -> None:
     """Write train, valid and test in English and German: six files, all or none.
+
+    With `alignments`, there are three more, which tell the source words of each target word.
 
     More `pairs` begin with the same ones. Another `seed` is another corpus, but each sentence
     stays in its part. Of `valid` and `test`, 1,000 are made if not given, but not more than
@@ -71,7 +92,8 @@ def write_sample(
         "valid": held_out if valid is None else valid,
         "test": held_out if test is None else test,
     }
-    paths = [folder / f"{part}.{language}" for part in PARTS for language in LANGUAGES]
+    endings = (*LANGUAGES, ALIGNMENT) if alignments else LANGUAGES
+    paths = [folder / f"{part}.{ending}" for part in PARTS for ending in endings]
     _check(wanted, folder, paths, force=force)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +130,9 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
     with ExitStack() as stack:
         # ExitStack closes in reverse order: train.en gets its name first, test.de last.
         files = [stack.enter_context(atomic_write(path)) for path in reversed(paths)][::-1]
-        chunks = map_in_order(partial(make_chunk, seed), count(), workers=workers)
+        sides = len(paths) // len(PARTS)
+        make = partial(make_chunk, seed, alignments=sides > len(LANGUAGES))
+        chunks = map_in_order(make, count(), workers=workers)
         stack.enter_context(closing(chunks))
         progress = console.progress("sample", total=wanted["train"], unit="pairs")
         advance = stack.enter_context(progress)
@@ -118,15 +142,16 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
                 pairs = chunk[part] if part == "train" else _unseen(chunk[part], seen)
                 taken = list(islice(pairs, left[part]))
                 left[part] -= len(taken)
-                for side in range(2):
+                for side in range(sides):
                     text = "".join(f"{pair[side]}\n" for pair in taken)
-                    files[2 * number + side].write(text.encode())
+                    files[sides * number + side].write(text.encode())
                 if part == "train":
                     advance(len(taken))
 
 
 def _unseen(pairs: list[Pair], seen: set[str]) -> Iterator[Pair]:
     for pair in pairs:
-        if seen.isdisjoint(pair):
-            seen.update(pair)
+        sentences = pair[: len(LANGUAGES)]
+        if seen.isdisjoint(sentences):
+            seen.update(sentences)
             yield pair

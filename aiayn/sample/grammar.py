@@ -6,13 +6,35 @@ braces, `{1 clause past}`; its German names it again, with the form it takes: `{
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from aiayn.sample import lexicon, morphology
+from aiayn.sample.clause import (
+    ADVERB,
+    FIRST_MARK,
+    KNOWN,
+    LAST,
+    MANNER,
+    MARK,
+    MARKS,
+    NEW,
+    NOTHING,
+    PLACE,
+    PRONOUN,
+    RECEIVER,
+    TIME,
+    Clause,
+    Phrase,
+    Piece,
+    joined,
+    marked,
+    unmarked,
+)
 from aiayn.sample.lexicon import MIXES, Argument, Tags, Tense, Verb
-from aiayn.sample.morphology import ACCUSATIVE, DATIVE, GENITIVE, PLURAL, Cases
+from aiayn.sample.morphology import ACCUSATIVE, DATIVE, GENITIVE, PLURAL
 
 Item = TypeVar("Item")
+PhraseOrNone = TypeVar("PhraseOrNone", Phrase, Phrase | None)
 
 # Probabilities of the optional parts of a phrase or a clause.
 NEGATED, FRONTED, RELATIVE_CLAUSE = 0.1, 0.35, 0.05
@@ -21,124 +43,11 @@ WITH_PRONOUN, WITH_ADJECTIVE, WITH_OWNER = 0.3, 0.4, 0.1
 
 FEWEST_WORDS, MOST_WORDS = 3, 40
 SLOT = re.compile(r"\{(\d) ?([^}]*)\}")
-AN = re.compile(r"\b([Aa]) (?=(?!uni)[aeiou])")
+AN = re.compile(rf"\b([Aa])({MARK}*) (?=(?!uni)[aeiou])")
 CONTRACTIONS = {"in dem": "im", "in das": "ins", "an dem": "am", "zu dem": "zum"}
 CONTRACTIONS |= {"zu der": "zur", "von dem": "vom", "bei dem": "beim"}
 # Not after a comma, where a relative pronoun follows the preposition: `, in dem`.
-APART = re.compile(rf"(?<!, )\b({'|'.join(CONTRACTIONS)})\b")
-
-# The order of German between the finite verb and the end of a clause.
-PRONOUN, TIME, RECEIVER, KNOWN, ADVERB, NEW, MANNER, PLACE, LAST = range(9)
-
-
-class Phrase(NamedTuple):
-    """A noun phrase in every German case, and what agreement with it needs to know."""
-
-    en: str
-    object_en: str
-    de: Cases
-    gender: str
-    tags: Tags
-    person: int = 1
-    known: bool = True
-    pronoun: bool = False
-    prepositions: Sequence[str] = ()
-
-    def german(self, form: str) -> str:
-        """Return the phrase in the case that is named."""
-        return self.de[morphology.CASE_NAMES.index(form or "nom")]
-
-
-class Piece(NamedTuple):
-    """Words that have one form; in a clause, the rank is their place in German."""
-
-    en: str
-    de: str
-    rank: int = 0
-    phrase: Phrase | None = None
-
-    def german(self, form: str) -> str:
-        """Return the German words."""
-        return self.de
-
-
-NOTHING = Piece("", "")
-
-
-class Clause(NamedTuple):
-    """A clause that neither language has put in order yet."""
-
-    kind: str
-    subject: Phrase
-    verb: Verb
-    tense: Tense
-    pieces: list[Piece]
-    negated: bool
-    front: Piece
-
-    @property
-    def en(self) -> str:
-        """The English words, in the order of a statement, a question or an infinitive."""
-        verb = self.verb.en
-        after = [verb.particle, *(piece.en for piece in self.pieces if piece.rank != ADVERB)]
-        if self.kind in ("base", "ing"):
-            return _joined(getattr(verb, self.kind), *after)
-        auxiliary, main = self._english_verb()
-        if self.negated:
-            auxiliary = f"{auxiliary} not".replace("can not", "cannot")
-        start = [self.subject.en, auxiliary]
-        if self.kind == "question":
-            start.reverse()
-        adverbs = [piece.en for piece in self.pieces if piece.rank == ADVERB]
-        return _joined(self.front.en, *start, *adverbs, main, *after)
-
-    def _english_verb(self) -> tuple[str, str]:
-        """Return the auxiliary, if there is one, and the rest of the verb."""
-        verb, tense, person = self.verb.en, self.tense, self.subject.person
-        if tense.name in ("present", "past"):
-            finite = verb.finite(tense.name == "past", person)
-            if verb.base == "be":
-                return finite, ""
-            if self.kind != "question" and not self.negated:
-                return "", finite
-        return tense.auxiliary_en.split(", ")[person], getattr(verb, tense.form_en)
-
-    def german(self, form: str) -> str:
-        """Return the German words: the finite verb is second, first (inverted) or final."""
-        verb, subject, reflexive = self.verb.de, self.subject.de[0], ""
-        if verb.auxiliary == "sich":
-            reflexive = {"I": "mich", "we": "uns"}.get(self.subject.en, "sich")
-        middle = [piece.de for piece in sorted(self.pieces, key=lambda piece: piece.rank)]
-        if form == "zu":
-            return _joined(reflexive, *middle, verb.zu)
-        finite, end, final = self._german_verb()
-        # The reflexive comes before a noun, but after a pronoun.
-        around = [subject, reflexive] if self.subject.pronoun else [reflexive, subject]
-        if form == "final":
-            return _joined(self.front.de, *around, *middle, final)
-        if form == "inverted" or self.front.de or self.kind == "question":
-            return _joined(self.front.de, finite, *around, *middle, end)
-        return _joined(subject, finite, reflexive, *middle, end)
-
-    def _german_verb(self) -> tuple[str, str, str]:
-        """Return the finite verb, what ends a main clause, and what ends a subordinate one."""
-        verb, tense, person = self.verb.de, self.tense, self.subject.person
-        # German asks about past events in the perfect, about past states in the past tense.
-        is_event = self.verb.group in MIXES["events"]
-        if is_event and self.kind == "question" and tense.name == "past":
-            tense = lexicon.TENSES["perfect"]
-        if not tense.auxiliary_de:
-            finite = verb.finite(tense.form_de == "past", person)
-            return finite, verb.prefix.strip(), f"{verb.prefix}{finite}"
-        auxiliaries = tense.auxiliary_de.split(" / ")
-        finite = auxiliaries[-1 if verb.auxiliary == "sein" else 0].split(", ")[person]
-        infinitive = f"{verb.prefix}{verb.infinitive}"
-        end = verb.participle if tense.form_de == "participle" else infinitive
-        return finite, end, f"{end} {finite}"
-
-
-def _joined(*words: str) -> str:
-    return " ".join(word for word in words if word)
+APART = re.compile(rf"(?<!, )\b({'|'.join(CONTRACTIONS).replace(' ', f'{MARK}* ')})\b")
 
 
 def _pronoun(
@@ -163,8 +72,8 @@ def _refer(phrase: Phrase) -> Phrase | None:
     return pronoun if name == "they" else pronoun._replace(en="it", object_en="it")
 
 
-def _piece(argument: Argument, phrase: Phrase) -> Piece:
-    """Return a noun phrase as an argument of a verb."""
+def _piece(argument: Argument, phrase: Phrase, mark: str) -> Piece:
+    """Return a noun phrase as an argument of a verb; the mark is that of its preposition."""
     rank = KNOWN if phrase.known else NEW
     if argument.de:
         rank = LAST
@@ -172,19 +81,37 @@ def _piece(argument: Argument, phrase: Phrase) -> Piece:
         rank = PRONOUN
     elif argument.case == DATIVE:
         rank = RECEIVER
-    german = _joined(argument.de, phrase.de[argument.case])
-    return Piece(_joined(argument.en, phrase.object_en), german, rank, phrase)
+    german = joined(marked(argument.de, mark), phrase.de[argument.case])
+    return Piece(joined(marked(argument.en, mark), phrase.object_en), german, rank, phrase)
 
 
 class Grammar:
     """Draws sentences; `draw` gives random numbers in [0, 1), and all else follows."""
 
-    def __init__(self, draw: Callable[[], float]) -> None:
+    def __init__(self, draw: Callable[[], float], *, marks: bool = False) -> None:
         self.draw = draw
+        self.marks = marks
+        """Whether words are marked, so that they can be aligned."""
+        self.next_mark = FIRST_MARK
+        self.patterns = lexicon.MARKED_PATTERNS if marks else lexicon.PATTERNS
 
     def pick(self, items: Sequence[Item]) -> Item:
         """Draw one of the items."""
         return items[int(self.draw() * len(items))]
+
+    def _mark(self) -> str:
+        """Return a mark that the sentence does not have yet; nothing, if none are wanted."""
+        self.next_mark += 1
+        return chr(self.next_mark) if self.marks else ""
+
+    def _mark_anew(self, phrase: PhraseOrNone) -> PhraseOrNone:
+        """Mark a pronoun, which may stand elsewhere in the sentence, too."""
+        if not (self.marks and phrase and phrase.pronoun):
+            return phrase
+        mark = self._mark()
+        forms = (phrase.en, phrase.object_en, *phrase.de)
+        en, object_en, *de = (marked(unmarked(form), mark) for form in forms)
+        return phrase._replace(en=en, object_en=object_en, de=tuple(de))
 
     def _mixed(self, name: str) -> str:
         return self.pick(MIXES.get(name) or [name])
@@ -192,6 +119,7 @@ class Grammar:
     def sentence(self) -> tuple[str, str]:
         """Draw a sentence of 3 to 40 words in each language."""
         while True:
+            self.next_mark = FIRST_MARK
             drawn = self.expand("sentence")
             pair = finished(drawn.en, drawn.de)
             if all(FEWEST_WORDS <= side.count(" ") + 1 <= MOST_WORDS for side in pair):
@@ -199,7 +127,7 @@ class Grammar:
 
     def expand(self, symbol: str, rank: int = 0, **given: Phrase) -> Piece:
         """Draw a pattern and fill its slots, the German ones with what the English drew."""
-        english, german = self.pick(lexicon.PATTERNS[symbol])
+        english, german = self.pick(self.patterns[symbol])
         phrases: Phrases = {**PRONOUNS, **given}
         slots: dict[str, Phrase | Piece | Clause] = {}
 
@@ -215,6 +143,10 @@ class Grammar:
 
         english = SLOT.sub(fill, english)
         german = SLOT.sub(lambda match: slots[match[1]].german(match[2]), german)
+        if self.marks:
+            # Those of the pattern itself become marks of this sentence.
+            own = {lexicon.OWN_MARKS + number: self._mark() for number in range(1, 10)}
+            english, german = english.translate(own), german.translate(own)
         return Piece(english, german, rank)
 
     def _slot(self, words: list[str], phrases: Phrases) -> Phrase | Piece | Clause:
@@ -225,7 +157,9 @@ class Grammar:
         if kind == "noun":
             return self.noun_phrase(frozenset(rest[1:]), rest[0])
         if kind in ("predicate", "comparative") and (subject := phrases["subject"]):
-            return Piece(*self.pick(lexicon.adjectives_for(subject.tags, kind)))
+            en, de = self.pick(lexicon.adjectives_for(subject.tags, kind))
+            mark = self._mark()
+            return Piece(marked(en, mark), marked(de, mark))
         return self.expand(kind)
 
     def clause(self, kind: str, time: str, words: list[str], phrases: Phrases) -> Clause:
@@ -240,20 +174,23 @@ class Grammar:
         subject, gap = (phrases.get(options.get(name, "")) for name in ("subject", "gap"))
         if options.get("gap") == "which":
             gap = self.noun_phrase(frozenset(MIXES["which"]), "asked")
+        subject, gap = map(self._mark_anew, (subject, gap))
         verb = self._verb(options.get("verb", "statement"), time, subject, gap)
         tense = self._tense(verb, time, plain)
         subject = subject or self._somebody(verb.subjects, "subject", "subjects")
         subject = subject if bare else self._with_relative(subject)
-        front = _piece(verb.arguments[0], gap) if gap else NOTHING
-        pieces = [] if gap else self._arguments(verb, subject, bare, negated)
+        front = _piece(verb.arguments[0], gap, self._mark()) if gap else NOTHING
+        marks = [self._mark() for _ in range(3)]
+        denial = marks[2] if negated else None
+        pieces = [] if gap else self._arguments(verb, subject, bare, denial)
         if negated and not any(piece.rank == NEW for piece in pieces):
-            pieces.append(Piece("", "nicht", ADVERB))
+            pieces.append(Piece("", f"nicht{denial}", ADVERB))
         if not any("," in piece.de for piece in pieces):
             pieces += self._adverbials(verb, tense, plain, bare)
         if not bare and kind == "clause" and self.draw() < FRONTED:
             front = next((piece for piece in pieces if piece.rank in (TIME, PLACE)), NOTHING)
             pieces = [piece for piece in pieces if piece is not front]
-        return Clause(kind, subject, verb, tense, pieces, negated, front)
+        return Clause(kind, subject, verb, tense, pieces, negated, front, marks)
 
     def _verb(self, group: str, time: str, subject: Phrase | None, gap: Phrase | None) -> Verb:
         while True:
@@ -267,16 +204,19 @@ class Grammar:
         names = [name for name in names if not (plain and name in MIXES["affirmed"])]
         return lexicon.TENSES[self.pick(names)]
 
-    def _somebody(self, tags: Tags, role: str, pronouns: str) -> Phrase:
+    def _somebody(self, tags: Tags, role: str, pronouns: str, denial: str = "") -> Phrase:
         """Draw a noun phrase or, for a person, one of some pronouns."""
         if "person" in tags and self.draw() < WITH_PRONOUN:
-            return PRONOUNS[self._mixed(pronouns)]
-        return self.noun_phrase(tags, role)
+            return self._mark_anew(PRONOUNS[self._mixed(pronouns)])
+        return self.noun_phrase(tags, role, denial)
 
-    def _arguments(self, verb: Verb, subject: Phrase, bare: bool, denied: bool) -> list[Piece]:
-        """Draw what the verb needs, in the order of English."""
+    def _arguments(
+        self, verb: Verb, subject: Phrase, bare: bool, denial: str | None
+    ) -> list[Piece]:
+        """Draw what the verb needs, in the order of English; `denial` is the mark of `not`."""
         pieces = []
-        pronouns = "others" if subject.en in ("I", "we", "you") else "objects"
+        first = unmarked(subject.en) in ("I", "we", "you")
+        pronouns = "others" if first else "objects"
         # Not `her` before a second object: `gave her old books` would be ambiguous.
         pronouns = pronouns if len(verb.arguments) == 1 else "receivers"
         for argument in verb.arguments:
@@ -285,10 +225,11 @@ class Grammar:
             elif argument.frame in ("at", "to"):
                 pieces.append(self._place(argument.frame, argument.tags))
             else:
-                kein = denied and argument.frame == "acc" and not argument.de
+                kein = denial is not None and argument.frame == "acc" and not argument.de
                 role = "denied" if kein else "object"
-                phrase = self._somebody(argument.tags, role, pronouns)
-                pieces.append(_piece(argument, phrase if bare else self._with_relative(phrase)))
+                phrase = self._somebody(argument.tags, role, pronouns, denial or "")
+                phrase = phrase if bare else self._with_relative(phrase)
+                pieces.append(_piece(argument, phrase, self._mark()))
         return pieces
 
     def _adverbials(self, verb: Verb, tense: Tense, plain: bool, bare: bool) -> list[Piece]:
@@ -311,17 +252,24 @@ class Grammar:
         """Draw a place where something is (`at`), or where somebody goes (`to`)."""
         phrase = self.noun_phrase(tags, "known")
         at_en, at_de, to_de = phrase.prepositions
+        case, mark = DATIVE if to_de in ("zu", "nach") else ACCUSATIVE, self._mark()
         if frame == "at":
-            return Piece(f"{at_en} {phrase.en}", f"{at_de} {phrase.de[DATIVE]}", PLACE)
-        case = DATIVE if to_de in ("zu", "nach") else ACCUSATIVE
-        return Piece(f"to {phrase.en}", f"{to_de} {phrase.de[case]}", LAST)
+            at = f"{marked(at_en, mark)} {phrase.en}", f"{at_de}{mark} {phrase.de[DATIVE]}"
+            return Piece(*at, PLACE)
+        return Piece(f"to{mark} {phrase.en}", f"{to_de}{mark} {phrase.de[case]}", LAST)
 
-    def noun_phrase(self, tags: Tags, role: str) -> Phrase:
-        """Draw a noun with a determiner of that role, perhaps an adjective and an owner."""
+    def noun_phrase(self, tags: Tags, role: str, denial: str = "") -> Phrase:
+        """Draw a noun with a determiner of that role, perhaps an adjective and an owner.
+
+        `denial` is the mark of a `not` that may be in its `kein`.
+        """
         noun = self.pick(lexicon.nouns_with(tags))
         chosen, plural = self.pick(lexicon.determiners_for(noun, role))
         gender, declension = PLURAL if plural else noun.gender, chosen.declension
-        before, adjective_en, adjective_de, owner_de = chosen.en, "", "", ""
+        of_determiner, of_adjective, of_noun = (self._mark() for _ in range(3))
+        before = marked(chosen.en, of_determiner)
+        of_determiner += denial if chosen.de == "kein" else ""
+        adjective_en, adjective_de, owner_de = "", "", ""
         if "name" not in noun.tags and self.draw() < WITH_ADJECTIVE:
             adjectives = lexicon.adjectives_for(noun.tags, "attribute")
             adjective_en, adjective_de = self.pick(adjectives)
@@ -329,15 +277,20 @@ class Grammar:
             owner = self.noun_phrase(frozenset(["worker"]), "one")
             before, owner_de = f"{owner.en}'s", owner.de[GENITIVE]
         cases = tuple(
-            _joined(
-                morphology.determiner(chosen.de, declension, gender, case),
-                adjective_de and morphology.attributive(adjective_de, declension, gender, case),
-                noun.de[plural][case],
+            joined(
+                marked(
+                    morphology.determiner(chosen.de, declension, gender, case), of_determiner
+                ),
+                adjective_de
+                and morphology.attributive(adjective_de, declension, gender, case)
+                + of_adjective,
+                marked(noun.de[plural][case], of_noun),
                 owner_de,
             )
             for case in morphology.CASES
         )
-        en, known = _joined(before, adjective_en, noun.en[plural]), "known" in chosen.roles
+        english = marked(adjective_en, of_adjective), marked(noun.en[plural], of_noun)
+        en, known = joined(before, *english), "known" in chosen.roles
         tags, places = noun.tags, noun.prepositions
         return Phrase(en, en, cases, gender, tags, 1 + plural, known, prepositions=places)
 
@@ -356,8 +309,12 @@ class Grammar:
 
 def finished(english: str, german: str) -> tuple[str, str]:
     """Return a sentence with its capitals, commas, `an` and contracted prepositions."""
-    german = APART.sub(lambda match: CONTRACTIONS[match[0]], german)
+    german = APART.sub(_contract, german)
     # A relative clause leaves a comma behind, wherever it ends.
     german = re.sub(r",(?=[.,?])", "", german)
-    english = AN.sub(r"\1n ", english)
+    english = AN.sub(r"\1n\2 ", english)
     return english[0].upper() + english[1:], german[0].upper() + german[1:]
+
+
+def _contract(apart: re.Match[str]) -> str:
+    return CONTRACTIONS[unmarked(apart[0])] + "".join(MARKS.findall(apart[0]))

@@ -1,5 +1,6 @@
 """The words and patterns of lexicon.yaml, whose head explains its columns, as values."""
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -10,6 +11,11 @@ import yaml
 from aiayn.sample.morphology import ACCUSATIVE, DATIVE, EnglishVerb, GermanVerb, noun_cases
 
 Tags = frozenset[str]
+
+# A slot of a pattern, or a word outside of slots with the number that it may have.
+SLOT_OR_WORD = re.compile(r"\{[^}]*\}|([\w'-]+)(?:\^(\d))?")
+# A pattern's own marks count from this character on, which no text has.
+OWN_MARKS = 0xE000
 
 _DATA = yaml.safe_load(files(__package__).joinpath("lexicon.yaml").read_text("utf-8"))
 
@@ -133,6 +139,39 @@ def _pattern(line: str) -> list[tuple[str, str]]:
     return [(english, german)] * int(weight[0] if weight else 1)
 
 
+def _unmarked(pattern: str) -> str:
+    return re.sub(r"\^\d", "", pattern)
+
+
+def _marked(english: str, german: str) -> tuple[str, str]:
+    """Put marks after the words outside of slots: those with the same mark are aligned."""
+    sides = [_numbers(english), _numbers(german)]
+    least = min(map(len, sides))
+    if not any(sides[0]):
+        # The last words belong together, and those before them: in the | morning, am | Morgen.
+        sides = [
+            [*range(1, least + 1)]
+            if len(sides[0]) == len(sides[1])
+            else [1] * (len(side) - 1) + [min(least, 2)]
+            for side in sides
+        ]
+    return _mark(english, sides[0]), _mark(german, sides[1])
+
+
+def _numbers(pattern: str) -> list[int]:
+    return [int(word[2] or 0) for word in SLOT_OR_WORD.finditer(pattern) if word[1]]
+
+
+def _mark(pattern: str, numbers: list[int]) -> str:
+    left = iter(numbers)
+
+    def put(found: re.Match[str]) -> str:
+        number = next(left) if found[1] else 0
+        return (found[1] or found[0]) + (chr(OWN_MARKS + number) if number else "")
+
+    return SLOT_OR_WORD.sub(put, pattern)
+
+
 DETERMINERS = [Determiner(*_columns(line, 5)) for line in _DATA["determiners"]]
 ADJECTIVES = [_columns(line, 5) for line in _DATA["adjectives"]]
 PRONOUNS = [_columns(line, 6) for line in _DATA["pronouns"]]
@@ -143,8 +182,14 @@ _BY = _argument("by/von dat person")
 VERBS["passive"] = [_passive(verb, by) for verb in VERBS["act"] for by in ([], [_BY])]
 TIMES = {name: words.split() for name, words in _DATA["times"].items()}
 MIXES: dict[str, list[str]] = {name: words.split() for name, words in _DATA["mixes"].items()}
+MARKED_PATTERNS = {
+    name: [_marked(*pair) for line in lines for pair in _pattern(line)]
+    for name, lines in _DATA["patterns"].items()
+}
 PATTERNS = {
-    name: [pair for line in lines for pair in _pattern(line)]
+    name: [
+        (_unmarked(one), _unmarked(other)) for line in lines for one, other in _pattern(line)
+    ]
     for name, lines in _DATA["patterns"].items()
 }
 

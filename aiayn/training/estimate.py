@@ -3,21 +3,20 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
-from aiayn.config import Config, parse_keep
+from aiayn.config import Config
 from aiayn.data.folder import DataFolder
-from aiayn.data.plan import micro_batches, plan_epoch
+from aiayn.data.mixture import Mixture
+from aiayn.data.resampling import resampling
 from aiayn.device import sum_type
 from aiayn.training.cost import parameters_of, training_flops
+from aiayn.training.disk import FLOAT32, disk_space, gigabytes
+from aiayn.training.sampled_updates import sample_updates
 from aiayn.training.start import longest_micro_batch, micro_tokens_of
 from aiayn.training.trace import GPUS, Gpu, TracedMicroBatch, trace_micro_batch
 
-# Bytes of a float32: weights, gradients and the optimizer's state.
-FLOAT32 = 4
 F32 = torch.float32
-SAMPLED_UPDATES = 50
 
 
 def estimate(
@@ -25,34 +24,27 @@ def estimate(
 ) -> dict[str, Any]:
     """Return a run's parameters, batches, steps, memory, hours, disk space and operations."""
     corpus, codec = data.corpus("train"), data.codec
-    source, target = corpus.source_lengths, corpus.target_lengths
     batch = config.batch
     if batch.micro_tokens == "auto":
         batch = replace(batch, micro_tokens=micro_tokens_of(batch, processes, pieces=1))
-    plan = plan_epoch(source, target, batch, seed=config.train.seed, epoch=0)
-    chosen = np.linspace(0, len(plan) - 1, min(len(plan), SAMPLED_UPDATES)).astype(int)
-    tokens = [int(target[plan.pairs(u)].sum()) for u in chosen]
-    micro = [
-        len(micro_batches(plan.pairs(u), source, target, limit=batch.micro_limit))
-        for u in chosen
-    ]
-    per_update = float(np.mean(micro))
+    seed = config.train.seed
+    drawn = resampling(codec, batch, corpus, seed=seed)
+    sampled = sample_updates(corpus, batch, seed=seed, resampling=drawn)
+    per_update = sampled.micro_batches
     busy = min(processes, round(per_update))
     per_process = round(per_update / busy)
     parameters = parameters_of(config.model, *codec.sizes)
-    epochs = config.train.steps / len(plan)
-    tokens_in_all = (int(source.sum() * epochs), int(target.sum() * epochs))
+    steps = config.train.steps
+    tokens_in_all = int(steps * sampled.source_tokens), int(steps * sampled.target_tokens)
     flops = training_flops(config.model, codec.sizes, tokens_in_all)
-    last, best = parse_keep(config.train.keep)
     model_bytes = FLOAT32 * parameters["total"]
-    # last.pt and previous.pt: weights, two moments, and their moving average if there is one.
-    resumable = 8 if config.train.ema else 6
-    largest = longest_micro_batch(corpus, batch)
+    disk = disk_space(config.train, parameters["total"])
+    largest = longest_micro_batch(corpus, replace(config, batch=batch))
     traced = {each: trace_micro_batch(config, codec, largest, each) for each in {dtype, F32}}
     # Where sums are in float64, the mean gradient in float32 is one tensor more.
     sums = sum_type(device).itemsize
     of_sums = parameters["total"] * sums if sums != FLOAT32 else 0
-    share = float(np.mean(tokens)) / busy / largest.tokens
+    share = sampled.target_tokens / busy / largest.tokens
     hours = {
         name: config.train.steps
         * (share * _seconds(traced, dtype, gpu) + 7 * model_bytes / gpu.bytes_per_second)
@@ -64,19 +56,27 @@ def estimate(
         "update": f"{batch.tokens:,} tokens = {busy} processes"
         f" x {per_process} micro-batches x {round(batch.tokens / busy / per_process):,}"
         + (f", and {processes - busy} idle" if busy < processes else ""),
-        "target tokens per update": round(float(np.mean(tokens))),
+        "target tokens per update": round(sampled.target_tokens),
         "micro-batches per update": round(per_update, 1),
-        "updates per epoch": len(plan),
+        "updates per epoch": _by_corpus(data, [round(n) for n in sampled.per_epoch]),
         "steps": config.train.steps,
-        "epochs": round(epochs, 2),
-        "memory per process": _gigabytes(traced[dtype].peak + of_sums),
-        "disk": _gigabytes((max(last, config.train.average) + best + 1) * model_bytes)
-        + f" of weights and {_gigabytes(resumable * model_bytes)} to resume from",
+        "epochs": _by_corpus(data, [round(steps / n, 2) for n in sampled.per_epoch]),
+        "memory per process": f"about {gigabytes(traced[dtype].peak + of_sums)}",
+        "disk": f"about {gigabytes(disk.weights)} of weights and"
+        f" {gigabytes(disk.resumable)} to resume from",
         "floating-point operations": f"{flops:.2g}",
         f"hours on {processes} GPUs, a rough estimate": ", ".join(
             f"{name} {value:.2g}" for name, value in hours.items()
         ),
     }
+
+
+def _by_corpus(data: DataFolder, numbers: list[float]) -> float | str:
+    """Return a number of each corpus, with its name where there are several."""
+    if not isinstance(data, Mixture):
+        return numbers[0]
+    names = [str(folder.path) for folder in data.folders]
+    return ", ".join(f"{name} {n:,}" for name, n in zip(names, numbers, strict=True))
 
 
 def _seconds(
@@ -85,7 +85,3 @@ def _seconds(
     """Return the time of a micro-batch; a GPU without bfloat16 computes in float32."""
     dtype = dtype if gpu.bfloat16 else F32
     return traced[dtype].seconds(gpu, dtype)
-
-
-def _gigabytes(count: float) -> str:
-    return f"about {count / 1e9:.1f} GB" if count >= 1e8 else f"about {count / 1e6:.0f} MB"

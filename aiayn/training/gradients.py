@@ -122,6 +122,7 @@ class Gradients:
 
     def divide(self, tokens: int) -> Tensor:
         """Give every parameter its mean gradient; return the norm of all of them."""
+        norm: Tensor = torch.linalg.vector_norm(self.total) / tokens
         if self.mean is self.total:
             self.total.div_(tokens)
         else:
@@ -131,7 +132,6 @@ class Gradients:
         means = _views(self.parameters, self.mean)
         for parameter, mean in zip(self.parameters, means, strict=True):
             parameter.grad = mean
-        norm: Tensor = torch.linalg.vector_norm(self.mean, dtype=self.total.dtype)
         return norm
 
 

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import Any, TextIO
 
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -13,6 +14,11 @@ from rich.progress import Progress as ProgressBar
 from aiayn import console
 from aiayn.run_folder import RunFolder
 from aiayn.validation import Validation
+
+# Columns of the terminal: the bar, the line of numbers beside it, and the time that is left.
+BAR, LINE, TIME_LEFT = 20, 120, 12
+# Between two numbers.
+GAP = "  "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,16 +40,28 @@ class TrainingMetrics:
     """Time in training since the run began."""
     memory: int
     """Peak bytes in use, in one process."""
+    guided_loss: float | None = None
+    """Of guided attention, nats per target token; `optim.guided` times it is minimized, too."""
 
-    def line(self, steps: int) -> str:
-        """Return the numbers for a person."""
+    def line(self, steps: int, width: float = math.inf) -> str:
+        """Return the numbers for a person: those that matter most, as many as have room."""
         perplexity = math.exp(min(self.plain_loss, 700))
-        return (
-            f"update {self.step:,} of {steps:,}  loss {self.loss:.3f}"
-            f"  perplexity {perplexity:,.2f}  lr {self.learning_rate:.2e}"
-            f"  {self.tokens_per_second:,.0f} tokens/s"
-            f"  gradient {self.gradient_norm:.2f}  {self.memory / 1e9:.1f} GB"
-        )
+        numbers = {
+            f"update {self.step:,} of {steps:,}": 0,
+            f"loss {self.loss:.3f}": 1,
+            f"perplexity {perplexity:,.2f}": 3,
+            **({} if self.guided_loss is None else {f"guided {self.guided_loss:.3f}": 4}),
+            f"lr {self.learning_rate:.2e}": 4,
+            f"{self.tokens_per_second:,.0f} tokens/s": 2,
+            f"gradient {self.gradient_norm:.2f}": 5,
+            f"{self.memory / 1e9:.1f} GB": 6,
+        }
+        by_rank = sorted(numbers, key=lambda number: numbers[number])
+        ends = accumulate(len(number) + len(GAP) for number in by_rank)
+        fitting = {
+            number for number, end in zip(by_rank, ends, strict=True) if end - len(GAP) <= width
+        }
+        return GAP.join(number for number in numbers if number in fitting)
 
 
 # Called with a step and numbers by name, such as a writer for TensorBoard.
@@ -60,13 +78,16 @@ class TrainingLog:
         self.last_line = time.monotonic()
         self.files: list[TextIO] = []
         self.bar: ProgressBar | None = None
+        self.width = 0
         if enabled:
             self.files = [
                 path.open("a", encoding="utf-8", errors="backslashreplace")
                 for path in (run.metrics, run.log)
             ]
         if enabled and console.stderr.is_terminal:
-            columns = (BarColumn(20), TextColumn("{task.description}"), TimeRemainingColumn())
+            bar = BarColumn(console.bar_width(console.stderr.width - LINE - TIME_LEFT, BAR))
+            columns = (bar, TextColumn("{task.description}"), TimeRemainingColumn())
+            self.width = console.stderr.width - (bar.bar_width or 0) - TIME_LEFT
             self.bar = ProgressBar(*columns, console=console.stderr)
             self.bar.add_task("starting", total=steps)
             self.bar.start()
@@ -82,14 +103,15 @@ class TrainingLog:
         """Record training metrics; show them on the bar, or now and then on a plain line."""
         if not self.enabled:
             return
-        numbers = asdict(metrics)
+        numbers = {name: n for name, n in asdict(metrics).items() if n is not None}
         self._record(numbers)
         if self.writer:
             self.writer(metrics.step, {f"train/{name}": n for name, n in numbers.items()})
         line = metrics.line(self.steps)
         self._log(line)
         if self.bar:
-            self.bar.update(self.bar.task_ids[0], completed=metrics.step, description=line)
+            short = metrics.line(self.steps, self.width)
+            self.bar.update(self.bar.task_ids[0], completed=metrics.step, description=short)
         elif time.monotonic() - self.last_line >= console.PLAIN_LINE_SECONDS:
             self.last_line = time.monotonic()
             console.say(line)

@@ -13,6 +13,7 @@ from torch import Tensor
 from aiayn.checkpoint import save_model
 from aiayn.config import Config, parse_interval
 from aiayn.data.folder import DataFolder
+from aiayn.data.resampling import Resampling, resampling
 from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision, float32_products, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
@@ -20,15 +21,20 @@ from aiayn.errors import Diverged, counted
 from aiayn.run_folder import RunFolder, has_current_average, list_steps
 from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
-from aiayn.training.loader import Update, prefetched, updates_from
+from aiayn.training.cost import parameters_of
+from aiayn.training.disk import require_room
+from aiayn.training.loader import Update, prefetched
 from aiayn.training.log import MetricsWriter, TrainingLog, TrainingMetrics
 from aiayn.training.loss import validation_loss
+from aiayn.training.mixing import all_updates
 from aiayn.training.start import (
     check_lengths,
     choose_micro_tokens,
-    idle_processes,
+    long_pairs,
+    open_corpus,
     probe_memory,
     require_same_inputs,
+    require_work,
     resolve_settings,
     start_or_resume,
 )
@@ -52,6 +58,7 @@ class Training:
     run: RunFolder
     log: TrainingLog
     stop: StopRequest
+    resampling: Resampling | None = None
     writer: CheckpointWriter = field(default_factory=CheckpointWriter)
     pending: list[tuple[Update, Tensor]] = field(default_factory=list)
     """Updates whose losses are still on the device."""
@@ -76,24 +83,24 @@ def train(
     config: Config,
     *,
     device: str = "auto",
-    seconds: float | None = None,
+    deadline: float | None = None,
     init_from: Path | None = None,
     score: ScoreModel | None = None,
     metrics_writer: MetricsWriter | None = None,
 ) -> None:
     """Train a model, from the start or from the last checkpoint of the run folder.
 
-    After `seconds` it stops, with everything saved. Validation computes the BLEU, chrF or F1
-    of its text, unless another `score` is given.
+    At a `deadline` of time.monotonic it stops, with everything saved. Validation computes the
+    BLEU, chrF or F1 of its text, unless another `score` is given.
     """
-    run = RunFolder(run_path)
+    run, corpus = RunFolder(run_path), open_corpus(data, config)
     with ExitStack() as stack:
         group = stack.enter_context(join_process_group(device))
-        stop = stack.enter_context(request_on_signals(seconds))
+        stop = stack.enter_context(request_on_signals(deadline))
         require_same_inputs(config, data, group)
         group.on_first_rank(lambda: stack.enter_context(run.locked()))
         named, config = config.train.precision, resolve_settings(config, run, group)
-        group.on_first_rank(lambda: run.create_or_check(config, data))
+        group.on_first_rank(lambda: prepare_folder(run, data, config, group.world_size))
         # Differs from the paper: on a GPU products are TF32, unless float32 is named.
         exact = named == "float32"
         stack.enter_context(float32_products("highest" if exact else "high"))
@@ -106,8 +113,8 @@ def train(
         valid = data.corpus("valid") if data.has("valid") else None
         if valid is not None and score is None:
             score = validation_score(data, config.decode, config.train.metric)
-        corpus = data.corpus("train")
-        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop)
+        drawn = resampling(data.codec, config.batch, corpus, seed=config.train.seed)
+        t = Training(config, state, corpus, valid, score, group, dtype, run, log, stop, drawn)
         stack.callback(t.writer.wait)
         averaged = group.from_first_rank(lambda: has_current_average(run_path))
         if has_ended(t) and (averaged or not writes_average(t)):
@@ -125,17 +132,26 @@ def train(
         finish(t)
 
 
+def prepare_folder(run: RunFolder, data: DataFolder, config: Config, processes: int) -> None:
+    """Create the run folder, or find the same run in it; refuse what could not go well."""
+    require_work(data.corpus("train"), config.batch, processes)
+    run.refuse_other(config, data)
+    parameters = parameters_of(config.model, *data.codec.sizes)["total"]
+    require_room(run.path, config.train, parameters)
+    run.create(config, data)
+
+
 def loop(t: Training) -> None:
     """Take an update, run it, log, validate, save; until all steps are done."""
     progress, settings = t.state.progress, t.config.train
     updates = prefetched(
-        updates_from(
+        all_updates(
             t.train,
             t.config.batch,
             t.group,
+            progress,
             seed=settings.seed,
-            epoch=progress.epoch,
-            number=progress.update,
+            resampling=t.resampling,
         )
     )
     while not has_ended(t):
@@ -144,6 +160,7 @@ def loop(t: Training) -> None:
         t.pending.append((update, numbers))
         report_memory_limit(t)
         progress.epoch, progress.update = update.next_position
+        progress.places = [list(place) for place in update.places]
         progress.source_tokens += update.source_tokens
         progress.target_tokens += update.target_tokens
         last = progress.step == settings.steps
@@ -153,6 +170,7 @@ def loop(t: Training) -> None:
             validate(t)
         due = has_ended(t) or bool(late) or checkpoint_due(t)
         if due or reason != CONTINUE:
+            t.stop.saving = reason != CONTINUE or has_ended(t)
             save(t, keep=due)
         if reason != CONTINUE and not has_ended(t):
             t.group.on_first_rank(t.writer.wait)
@@ -180,8 +198,8 @@ def announce(t: Training) -> None:
     t.log.say(f"{start}: {len(t.train):,} pairs, {parameters:,} parameters, {where}")
     if decay := t.config.train.ema:
         t.log.say(f"validation and best.pt take a moving average of the weights, decay {decay}")
-    if hint := idle_processes(t.config.batch, group.world_size):
-        t.log.say(hint)
+    if warning := long_pairs(t.train, t.config.batch):
+        t.log.say(warning)
 
 
 def report_memory_limit(t: Training) -> None:
@@ -201,7 +219,7 @@ def log_metrics(t: Training) -> None:
     progress = t.state.progress
     losses = torch.stack([numbers for _, numbers in t.pending]).cpu().double()
     check_finite(t, losses)
-    sums = losses[:, :2].sum(dim=0)
+    sums = losses[:, :-1].sum(dim=0)
     t.group.all_reduce(sums)
     tokens = sum(update.target_tokens for update, _ in t.pending)
     seconds = time.monotonic() - t.logged_at
@@ -214,11 +232,12 @@ def log_metrics(t: Training) -> None:
             loss=float(sums[0]) / tokens,
             plain_loss=float(sums[1]) / tokens,
             learning_rate=current_rate(t.state),
-            gradient_norm=float(losses[-1, 2]),
+            gradient_norm=float(losses[-1, -1]),
             tokens=progress.target_tokens,
             tokens_per_second=tokens / seconds,
             seconds=progress.seconds,
             memory=peak_memory(t.group.device),
+            guided_loss=float(sums[2]) / tokens if t.config.optim.guided else None,
         )
     )
     t.pending.clear()
@@ -229,7 +248,7 @@ def check_finite(t: Training, losses: Tensor) -> None:
     finite = losses.isfinite()
     if t.state.scaler.is_enabled():
         # In float16 a gradient may overflow: the scaler then skips the step and scales down.
-        finite = finite[:, :2]
+        finite = finite[:, :-1]
     bad = (~finite.all(dim=1)).nonzero().flatten()
     if not t.group.max(len(bad)):
         return
@@ -238,7 +257,7 @@ def check_finite(t: Training, losses: Tensor) -> None:
     step = t.state.progress.step - len(t.pending) + which + 1
     raise Diverged(
         f"training diverged at update {step:,} (epoch {update.epoch}, batch {update.number}):"
-        f" loss {float(numbers[0]) / update.target_tokens:g}, gradient {float(numbers[2]):g}",
+        f" loss {float(numbers[0]) / update.target_tokens:g}, gradient {float(numbers[-1]):g}",
         fix=divergence_fix(t),
     )
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,11 @@ from aiayn.config_file import change, differences
 from aiayn.data.batch import Batch, collate
 from aiayn.data.folder import DataFolder
 from aiayn.data.shards import Corpus
+from aiayn.data.word_links import Guides
 from aiayn.device import choose_precision
 from aiayn.distributed import ProcessGroup
-from aiayn.errors import DataError, UsageError
-from aiayn.run_folder import RunFolder, fingerprint, open_model
+from aiayn.errors import DataError, UsageError, counted
+from aiayn.run_folder import RunFolder, open_model
 from aiayn.training.state import TrainState, fresh_state
 from aiayn.training.update import accumulate_gradients, agree
 
@@ -31,10 +33,11 @@ def resolve_settings(config: Config, run: RunFolder, group: ProcessGroup) -> Con
 
     So a run that resumes on other hardware, or with a later version, stays the same run.
     """
-    return group.from_first_rank(lambda: _resolved(config, run, group.device))
+    return group.from_first_rank(lambda: resolve_auto(config, run, group.device))
 
 
-def _resolved(config: Config, run: RunFolder, device: torch.device) -> Config:
+def resolve_auto(config: Config, run: RunFolder, device: torch.device) -> Config:
+    """Replace `auto` by what the run folder holds, or else by what suits the device."""
     stored = run.stored_config()
     found = []
     if config.batch.micro_tokens == "auto" and (stored or device.type != "cuda"):
@@ -56,7 +59,7 @@ def _stored_or_best_precision(stored: Config | None, device: torch.device) -> st
 
 def require_same_inputs(config: Config, data: DataFolder, group: ProcessGroup) -> None:
     """Refuse processes that would train on other data, or by other settings, than the first."""
-    own = (config, fingerprint(data))
+    own = (config, data.training_sha256)
     for rank, (settings, pairs) in enumerate(group.gather([own], group.world_size)):
         others = differences(config, settings)
         if pairs != own[1]:
@@ -97,7 +100,7 @@ def start_or_resume(
     state = fresh_state(config, data.codec, group.device, dtype)
 
     def load() -> bool:
-        checkpoint = run.latest()
+        checkpoint = run.resume()
         if checkpoint is not None:
             state.restore(checkpoint)
         elif init_from is not None:
@@ -147,7 +150,7 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
     if init_from.codec.fingerprint != data.codec.fingerprint:
         raise UsageError(
             "the model to start from and the data have different vocabularies",
-            fix="preprocess with --vocab-from that model",
+            fix="preprocess the text anew with --vocab-from and that model",
         )
     # Not all settings show in the shapes of the weights.
     others = [
@@ -158,8 +161,23 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
     if others:
         raise UsageError(
             f"the model to start from has other settings: {'; '.join(others)}",
-            fix="give the settings that it has, as `aiayn info` shows them",
+            fix="leave --preset and these settings out, and its own are taken",
         )
+
+
+def open_corpus(data: DataFolder, config: Config) -> Corpus:
+    """Return the training pairs, with what guides attention if it is guided."""
+    corpus = data.corpus("train")
+    if not config.optim.guided:
+        return corpus
+    links = data.word_links()
+    if links is None:
+        raise UsageError(
+            f"optim.guided is {config.optim.guided}, and {data.path} has no word alignments",
+            fix="preprocess with --alignments FILE, or leave optim.guided out",
+        )
+    corpus.guide = Guides(data.codec, links)
+    return corpus
 
 
 def check_lengths(limit: int | None, corpora: dict[str, Corpus | None]) -> None:
@@ -194,14 +212,20 @@ def choose_micro_tokens(
     return config
 
 
-def longest_micro_batch(corpus: Corpus, batch: BatchConfig) -> Batch:
+def longest_micro_batch(corpus: Corpus, config: Config) -> Batch:
     """Return the longest pairs, as many as go through the network at once."""
+    batch = config.batch
     longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
     rows = min(len(longer), max(1, min(batch.micro_limit, batch.tokens) // int(longer.max())))
     # Numbers of all pairs would take 8 bytes each; those that are long enough are few.
     long = np.flatnonzero(longer >= np.partition(longer, -rows)[-rows])
     longest = long[np.argsort(longer[long])[-rows:]]
-    return collate([corpus.pair(int(i)) for i in longest])
+    found = collate([corpus.pair(int(i)) for i in longest])
+    if not config.optim.guided:
+        return found
+    # A guide without links takes as much memory as any other.
+    sizes = found.rows, found.target_BT.size(1), found.source_BS.size(1)
+    return replace(found, guide_BTS=torch.zeros(sizes))
 
 
 def probe_memory(
@@ -209,7 +233,7 @@ def probe_memory(
 ) -> None:
     """Run the longest micro-batch once, so that a lack of memory shows now, not in hours."""
     device = state.gradients.device
-    batch = longest_micro_batch(corpus, state.config.batch).to(device)
+    batch = longest_micro_batch(corpus, state.config).to(device)
     # Adam allocates its two moments at the first step: this takes their place.
     moments = torch.empty(2 * state.gradients.total.numel(), device=device)
     while accumulate_gradients(state, [("probe", batch)], dtype) is None:
@@ -218,15 +242,42 @@ def probe_memory(
     del moments
 
 
-def idle_processes(batch: BatchConfig, processes: int) -> str:
-    """Return a hint if some processes get no micro-batch of an update; else nothing."""
-    pieces = math.ceil(PADDING * batch.tokens / batch.micro_limit)
-    if pieces >= processes:
+def require_work(corpus: Corpus, batch: BatchConfig, processes: int) -> None:
+    """Refuse more processes than an update has micro-batches.
+
+    They are not cut further to occupy all: what dropout draws is seeded by micro-batch, and
+    even without dropout other pieces round otherwise, so that the number of processes would
+    change the weights. Whoever wants other pieces asks for them by a setting, which the run
+    keeps.
+    """
+    if batch.micro_tokens == "auto":
+        return  # chosen for as many processes as there are
+    # A corpus may have fewer tokens than an update would take.
+    sides = corpus.source_lengths, corpus.target_lengths
+    whole = min(batch.tokens, *(int(lengths.sum()) for lengths in sides))
+    batch = replace(batch, tokens=whole)
+    pieces = math.ceil(PADDING * whole / batch.micro_limit)
+    if pieces < processes:
+        raise UsageError(
+            f"{processes - pieces} of {processes} processes would be idle: an update of"
+            f" {whole:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''} of at most"
+            f" {batch.micro_limit:,}",
+            fix=f"start {pieces}, or pass batch.micro_tokens="
+            f"{micro_tokens_of(batch, processes, pieces=1)}, which gives each process a share"
+            " (dropout then draws otherwise)",
+        )
+
+
+def long_pairs(corpus: Corpus, batch: BatchConfig) -> str:
+    """Return a warning about pairs that alone exceed an update; nothing if there are none."""
+    longer = np.maximum(corpus.source_lengths, corpus.target_lengths)
+    count = int((longer > batch.tokens).sum())
+    if not count:
         return ""
     return (
-        f"{processes - pieces} of {processes} processes are idle: an update of"
-        f" {batch.tokens:,} tokens is {pieces} micro-batch{'es' if pieces > 1 else ''};"
-        f" batch.micro_tokens={micro_tokens_of(batch, processes, pieces=1)} shares it"
+        f"batch.tokens={batch.tokens} is less than {counted(count, 'pairs')} of {len(longer):,}"
+        f" have, the longest {int(longer.max()):,}: each is an update of its own, which exceeds"
+        " that"
     )
 
 

@@ -14,6 +14,7 @@ from aiayn.device import can_compile
 from aiayn.model.transformer import Transformer
 from aiayn.run_folder import Progress
 from aiayn.training.gradients import Gradients
+from aiayn.training.guided import watch_guided_head
 from aiayn.training.moving_average import MovingAverage
 
 
@@ -86,6 +87,7 @@ def fresh_state(
         # Layer by layer: 2 graphs in place of 2 N, and sequence lengths stay dynamic.
         for layer in (*model.encoder, *model.decoder):
             layer.compile(dynamic=True)
+    watch_guided_head(model, config)
     optimizer = build_optimizer(model, config.optim)
     # Losses are summed, not averaged, over tokens, so gradients are large from the start.
     scaler = torch.amp.GradScaler(device.type, init_scale=1.0, enabled=dtype == torch.float16)

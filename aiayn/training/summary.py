@@ -22,6 +22,7 @@ def summarize(run: Path, last: ModelFile) -> dict[str, Any]:
         "target tokens": progress.target_tokens,
         "hours": round(progress.seconds / 3600, 3),
         "tokens a second": round(progress.target_tokens / max(progress.seconds, 1e-9)),
+        **_corpora(run, progress),
         "checkpoints": list(list_steps(run)),
         "best": {"step": best["step"], **best["valid"]} if best else {},
         "last": {"step": validations[-1]["step"], **validations[-1]["valid"]}
@@ -33,3 +34,15 @@ def summarize(run: Path, last: ModelFile) -> dict[str, Any]:
             **{f"the paper's {name}": cost for name, cost in PAPER_COST.items()},
         },
     }
+
+
+def _corpora(run: Path, progress: Progress) -> dict[str, Any]:
+    """Return the share of each data folder and what it has given, where there are several."""
+    shares = RunFolder(run).shares()
+    found = {
+        path: {"share": share, "epoch": epoch, "target tokens": tokens}
+        for (path, share), (epoch, _, tokens) in zip(
+            shares.items(), progress.places, strict=False
+        )
+    }
+    return {"corpora": found} if found else {}

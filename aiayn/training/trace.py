@@ -19,6 +19,7 @@ from aiayn.config import Config
 from aiayn.data.batch import Batch
 from aiayn.data.codec import Codec
 from aiayn.training.gradients import Gradients
+from aiayn.training.guided import watch_guided_head
 from aiayn.training.state import TrainState, build_average
 from aiayn.training.update import accumulate_gradients
 
@@ -130,6 +131,7 @@ def trace_micro_batch(
     with Trace() as trace:
         with META, SkipInit():
             model = build_model(config, codec).train()
+        watch_guided_head(model, config)
         # Not the fused one, which exists where there is a device; it takes no step here.
         optimizer = torch.optim.Adam(model.parameters())
         scaler = torch.amp.GradScaler("cuda", enabled=False)

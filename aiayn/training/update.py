@@ -12,6 +12,7 @@ from aiayn.data.batch import Batch
 from aiayn.device import autocast, if_it_fits, seed_dropout, sum_type
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
+from aiayn.training.guided import guided_loss
 from aiayn.training.loader import Update
 from aiayn.training.loss import batch_loss
 from aiayn.training.schedule import learning_rate
@@ -30,8 +31,9 @@ def run_update(
 ) -> tuple[Tensor, list[int]]:
     """Train on one update.
 
-    Returns smoothed and plain loss of this process and the gradient's norm, still on the
-    device, so that nothing waits for them; and for each vote the largest of any process.
+    Returns smoothed and plain loss of this process, that of guided attention if there is one,
+    and the gradient's norm, still on the device, so that nothing waits for them; and for each
+    vote the largest of any process.
     """
     micro_batches = [(str(number), batch) for number, batch in update.micro]
     while True:
@@ -77,7 +79,8 @@ def accumulate_gradients(
     device, gradients = state.gradients.device, state.gradients
     fitting = [part for each in micro_batches for part in split_to_fit(each, state.too_large)]
     gradients.clear()
-    losses = torch.zeros(2, dtype=sum_type(device), device=device)
+    numbers = 3 if state.config.optim.guided else 2
+    losses = torch.zeros(numbers, dtype=sum_type(device), device=device)
     for number, (name, batch) in enumerate(fitting, start=1):
         gradients.expect(group if number == len(fitting) else None)
         loss = if_it_fits(partial(backward, state, name, batch, dtype), device)
@@ -94,14 +97,20 @@ def accumulate_gradients(
 
 
 def backward(state: TrainState, name: str, batch: Batch, dtype: torch.dtype) -> Tensor:
-    """Add the gradient of one micro-batch and return its two losses."""
+    """Add the gradient of one micro-batch and return its losses."""
     device, config = state.gradients.device, state.config
     # Seeded by its place in the run, not by what ran before: resuming draws the same.
     seed_dropout(device, dropout_seed(config.train.seed, state.progress.step, name))
     with autocast(device, dtype):
         loss = batch_loss(state.model, batch, config.optim.smoothing, compiled=state.compiled)
-    torch.autograd.backward(state.scaler.scale(loss.smoothed))
-    return torch.stack([loss.smoothed.detach(), loss.plain])
+    total, losses = loss.smoothed, [loss.smoothed.detach(), loss.plain]
+    if config.optim.guided:
+        assert batch.guide_BTS is not None
+        guided = guided_loss(state.model, batch.guide_BTS)
+        total = total + config.optim.guided * guided
+        losses.append(guided.detach())
+    torch.autograd.backward(state.scaler.scale(total))
+    return torch.stack(losses)
 
 
 def take_step(state: TrainState) -> None:

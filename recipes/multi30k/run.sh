@@ -48,7 +48,7 @@ reference() {
     read -ra updates <<<"$(at_scale "518 1036 1554 2072" "2 4")"
     shrink base
     step "train the reference" "$run/checkpoints/$(printf 'step-%08d.pt' "${updates[-1]}")" \
-        aiayn train "$data" -o "$run" --nproc "$GPUS" --average 1 "${small[@]:---config=$here/reference.yaml}"
+        aiayn train "$data" -o "$run" --average 1 "${small[@]:---config=$here/reference.yaml}"
     for update in "${updates[@]}"; do
         checkpoint=$run/checkpoints/$(printf 'step-%08d.pt' "$update")
         translate "$checkpoint" "$run/beam-$update" --beam 4 --alpha 0.6
@@ -62,7 +62,7 @@ best() {
     local run=$WORK/best
     shrink base
     step "train the best" "$run/average.pt" \
-        aiayn train "$data" -o "$run" --nproc "$GPUS" "${small[@]:---config=$here/best.yaml}"
+        aiayn train "$data" -o "$run" --nproc "$(at_most 2 "$GPUS")" "${small[@]:---config=$here/best.yaml}"
     translate "$run/average.pt" "$run/test" --beam 4 --alpha 1.4 # of four, the best on the validation text
     [ -z "$DRY_RUN" ] || return 0
     aiayn score "$test.de" -i "$run/test.hyp" --metric bleu --metric chrf

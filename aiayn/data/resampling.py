@@ -1,0 +1,124 @@
+"""Text that is encoded anew for each epoch: subword sampling and noise.
+
+Beyond the paper. Ids are turned back into text, which loses nothing, and the text into other
+subwords: byte pairs with merges left out (BPE-dropout) or a segmentation that the unigram model
+draws. What is drawn depends on the seed, the epoch and the number of the pair, and on nothing
+else, so it is the same after an interruption and in any number of processes.
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import sentencepiece
+
+from aiayn.config import BatchConfig
+from aiayn.data.codec import Codec
+from aiayn.data.language_tags import tag_length
+from aiayn.data.noise import add_noise
+from aiayn.data.shards import Corpus, Ids
+from aiayn.data.vocabulary import Vocabulary
+from aiayn.errors import UsageError
+
+# SentencePiece takes seeds of 32 bits, of which the largest means none.
+SEED_BITS = 31
+# Drawn twice before training, to see that draws repeat.
+REPEATED = ["a few words", "and others"]
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """Draws the subwords of a pair for an epoch."""
+
+    codec: Codec
+    batch: BatchConfig
+    seed: int
+    longest: int
+    """Tokens of a sentence; what is drawn longer stays as it was, so memory is no surprise."""
+
+    def __call__(self, pair: tuple[Ids, Ids], *, epoch: int, number: int) -> tuple[Ids, Ids]:
+        """Return the pair as the epoch has it."""
+        random = Random(f"{self.seed} {epoch} {number}")
+        noisy = random.random() < self.batch.noise
+        if not (noisy or self.batch.sampling):
+            return pair
+        # The language to translate to is not a matter of chance.
+        tag = tag_length(pair[0], self.codec.source)
+        texts = self.codec.source.decode(pair[0][tag:]), self.codec.target.decode(pair[1])
+        if noisy:
+            texts = add_noise(*texts, random)
+        source, target = self._encode(texts, random)
+        source = [*pair[0][:tag], *source]
+        if max(len(source), len(target)) > self.longest:
+            return pair
+        return np.array(source, dtype=np.int32), np.array(target, dtype=np.int32)
+
+    def _encode(self, texts: tuple[str, ...], random: Random) -> list[list[int]]:
+        strength = self.batch.sampling
+
+        def encode(vocabulary: Vocabulary, texts: tuple[str, ...]) -> list[list[int]]:
+            if not strength:
+                return vocabulary.encode_batch(texts)
+            return vocabulary.sample(texts, strength, seed=random.getrandbits(SEED_BITS))
+
+        if self.codec.shared:
+            return encode(self.codec.source, texts)
+        return [*encode(self.codec.source, texts[:1]), *encode(self.codec.target, texts[1:])]
+
+
+def resampling(
+    codec: Codec, batch: BatchConfig, corpus: Corpus, *, seed: int
+) -> Resampling | None:
+    """Return what draws the pairs of a corpus; None: they stay as they are."""
+    if not (batch.sampling or batch.noise):
+        return None
+    setting = "batch.sampling" if batch.sampling else "batch.noise"
+    _require_lossless(codec, setting)
+    if batch.sampling:
+        _require_samples(codec)
+    if batch.noise and codec.settings.lowercase:
+        raise UsageError(
+            "batch.noise writes in upper case, and this data is in lower case",
+            fix="preprocess without --lowercase, or leave batch.noise out",
+        )
+    longest = max(int(corpus.source_lengths.max()), int(corpus.target_lengths.max()))
+    return Resampling(codec, batch, seed, longest)
+
+
+def _require_lossless(codec: Codec, setting: str) -> None:
+    """Refuse vocabularies from whose ids the text cannot be told."""
+    if codec.settings.task == "parsing":
+        raise UsageError(
+            f"{setting} is for translation, and this data has trees",
+            fix=f"leave {setting} out",
+        )
+    for vocabulary in (codec.source, codec.target):
+        if vocabulary.table is not None:
+            raise UsageError(
+                f"{setting} needs ids that keep the whole text, and those of a vocabulary from"
+                " elsewhere (BPE codes, foreign SentencePiece models) do not",
+                fix=f"learn a vocabulary with aiayn preprocess, or leave {setting} out",
+            )
+        if vocabulary.kind == "word":
+            raise UsageError(
+                f"{setting} needs subwords, and the units of this data are whole words",
+                fix=f"preprocess with --subword bpe or unigram, or leave {setting} out",
+            )
+
+
+def _require_samples(codec: Codec) -> None:
+    """Refuse characters, which cannot be cut otherwise, and a library that does not repeat."""
+    for vocabulary in (codec.source, codec.target):
+        if vocabulary.kind not in ("bpe", "unigram"):
+            raise UsageError(
+                f"batch.sampling draws subwords, and the units of this data are"
+                f" {vocabulary.kind}acters",
+                fix="preprocess with --subword bpe or unigram, or leave batch.sampling out",
+            )
+        first, second = (vocabulary.sample(REPEATED, 0.5, seed=1) for _ in range(2))
+        if first != second:
+            raise UsageError(
+                f"sentencepiece {sentencepiece.__version__} does not draw the same subwords"
+                " for the same seed",
+                fix="install sentencepiece 0.2, or leave batch.sampling out",
+            )
