@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from aiayn.generation.decoder import CachedDecoder
-from aiayn.generation.search import Ids
+from aiayn.generation.search import Choose, Ids
 from aiayn.kernels.native import NativeLinear, NativeStep, describe_decoder
 from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer
@@ -36,7 +36,7 @@ class NativeDecoder(CachedDecoder):
         """Return the logits (R, W) that follow the newest position of some places."""
         last = first + len(slots_BJ)
         columns_BJ, past_BJC = self._advance(slots_BJ, first, last)
-        columns_BJ, seen_BJC = map(np.ascontiguousarray, (columns_BJ, past_BJC))
+        columns_BJ, seen_BJC = np.ascontiguousarray(columns_BJ), np.ascontiguousarray(past_BJC)
         y_RD = y_RD.contiguous()
         logits_RW = y_RD.new_empty(len(y_RD), self.output.out_features)
         source_k, source_v = self.source.of_layer(0, first, last)
@@ -74,3 +74,9 @@ def cached_decoder(model: Transformer, width: int) -> CachedDecoder:
     """Return the step function of a model, compiled where its layers are."""
     compiled = isinstance(model.output, NativeLinear)
     return (NativeDecoder if compiled else CachedDecoder)(model, width)
+
+
+def compiled_choice(model: Transformer) -> Choose | None:
+    """Return the choice of the best extensions, where it is compiled."""
+    output: object = model.output
+    return output.kernels.largest_sums if isinstance(output, NativeLinear) else None

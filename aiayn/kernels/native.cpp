@@ -126,10 +126,6 @@ struct Float32 {
     using Sums = Floats;
     static constexpr int GROUP = 1;
     static Sums add(Sums sums, Unit x, const void *w) { return sums + x * load<Floats>(w); }
-    static float convert(const float *x, int64_t count, Unit *units) {
-        std::copy(x, x + count, units);
-        return 1;
-    }
     static Floats finish(Sums sums, float, const Linear &, int64_t) { return sums; }
 };
 
@@ -209,18 +205,14 @@ void multiply_tile(const Linear &linear, const typename Kind::Unit *x, const flo
         }
 }
 
-template <class Kind> void multiply_rows(const Linear &linear, const float *x, int64_t rows, float *y) {
+template <class Kind>
+void multiply_units(const Linear &linear, const typename Kind::Unit *x, const float *scales, int64_t rows, float *y) {
     const int64_t units = linear.inputs / Kind::GROUP;
-    thread_local std::vector<typename Kind::Unit> converted;
-    thread_local std::vector<float> scales;
-    converted.resize(rows * units);
-    scales.resize(rows);
-    for (int64_t row = 0; row < rows; ++row)
-        scales[row] = Kind::convert(x + row * linear.inputs, linear.inputs, &converted[row * units]);
     for (int64_t output = 0; output < linear.outputs; output += PANEL)
         for (int64_t row = 0; row < rows; row += ROWS) {
-            const auto *from = &converted[row * units];
-            float *to = y + row * linear.outputs, *scale = &scales[row];
+            const auto *from = x + row * units;
+            const float *scale = scales + row;
+            float *to = y + row * linear.outputs;
             switch (std::min<int64_t>(rows - row, ROWS)) {
             case 1: multiply_tile<Kind, 1>(linear, from, scale, output, to); break;
             case 2: multiply_tile<Kind, 2>(linear, from, scale, output, to); break;
@@ -232,6 +224,18 @@ template <class Kind> void multiply_rows(const Linear &linear, const float *x, i
         }
 }
 
+// The same with rows that are converted first.
+template <class Kind> void multiply_rows(const Linear &linear, const float *x, int64_t rows, float *y) {
+    const int64_t units = linear.inputs / Kind::GROUP;
+    thread_local std::vector<typename Kind::Unit> converted;
+    thread_local std::vector<float> scales;
+    converted.resize(rows * units);
+    scales.resize(rows);
+    for (int64_t row = 0; row < rows; ++row)
+        scales[row] = Kind::convert(x + row * linear.inputs, linear.inputs, &converted[row * units]);
+    multiply_units<Kind>(linear, converted.data(), scales.data(), rows, y);
+}
+
 void multiply(const Linear &linear, const float *x, int64_t rows, float *y) {
     switch (linear.precision) {
 #ifdef __AVX512BF16__
@@ -240,7 +244,8 @@ void multiply(const Linear &linear, const float *x, int64_t rows, float *y) {
 #ifdef __AVX512VNNI__
     case INT8: return multiply_rows<Int8>(linear, x, rows, y);
 #endif
-    default: return multiply_rows<Float32>(linear, x, rows, y);
+    // It has no scales, and reads none.
+    default: return multiply_units<Float32>(linear, x, x, rows, y);
     }
 }
 
