@@ -1,5 +1,6 @@
 """Compiled kernels: what torch computes, up to rounding, and each row by itself."""
 
+import math
 import shutil
 
 import numpy as np
@@ -15,6 +16,8 @@ from aiayn.generation.decoder import CachedDecoder
 from aiayn.generation.native_decoder import NativeDecoder
 from aiayn.generation.prepare import prepare
 from aiayn.kernels.native import NativeLinear, compile_once
+from aiayn.kernels.topk import largest_sums
+from aiayn.special_ids import PAD
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 
@@ -56,6 +59,19 @@ def test_a_row_does_not_depend_on_those_beside_it(kernels, precision):
     torch.testing.assert_close(native(x), alone, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(("slots", "words", "count"), [(4, 200, 8), (1, 64, 1), (2, 7, 4)])
+def test_the_best_extensions_are_those_of_torch(kernels, slots, words, count):
+    torch.manual_seed(words)
+    logits, so_far = torch.randn(5, slots, words), torch.randn(5, slots)
+    so_far[0, slots - 1] = so_far[0, slots - 1] if slots == 1 else -math.inf
+    log_p = logits.log_softmax(dim=-1)
+    log_p[..., PAD] = -math.inf
+    best, places = largest_sums(log_p, so_far, count)
+    found = kernels.largest_sums(logits, so_far.numpy(), count)
+    assert found[1].tolist() == places.tolist()
+    torch.testing.assert_close(torch.from_numpy(found[0]), best)
+
+
 VARIANTS = {
     "as in the paper": {},
     "wide heads": {"d_k": 32, "d_v": 64},
@@ -87,10 +103,21 @@ def test_a_step_equals_that_of_the_cached_decoder(kernels, variant):
     torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
 
 
-def test_compiled_decoding_translates_alike_and_compiles_once(
-    trained, aiayn, tmp_path, monkeypatch
-):
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "line", [["--sample"], ["--min-length", 4], ["--nbest", 3], ["--align"]]
+)
+def test_rules_samples_and_lists_are_the_same_compiled(trained, aiayn, cache, line):
+    text = "\n".join(sentences(5, seed=42)).encode()
+    _, wanted, _ = aiayn("generate", trained, *line, stdin=text)
+    assert aiayn("generate", trained, *line, "--compile", stdin=text)[1] == wanted
+
+
+def test_compiled_decoding_translates_alike_and_compiles_once(trained, aiayn, cache):
     text = "\n".join(sentences(20, seed=41)).encode()
     _, wanted, _ = aiayn("generate", trained, stdin=text)
     (code, found, first), (_, _, second) = (

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from aiayn.generation.decoder import CachedDecoder
-from aiayn.generation.search import Ids
+from aiayn.generation.search import Choose, Ids
 from aiayn.kernels.native import NativeLinear, NativeStep, describe_decoder
 from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer
@@ -74,3 +74,9 @@ def cached_decoder(model: Transformer, width: int) -> CachedDecoder:
     """Return the step function of a model, compiled where its layers are."""
     compiled = isinstance(model.output, NativeLinear)
     return (NativeDecoder if compiled else CachedDecoder)(model, width)
+
+
+def compiled_choice(model: Transformer) -> Choose | None:
+    """Return the choice of the best extensions, where it is compiled."""
+    output: object = model.output
+    return output.kernels.largest_sums if isinstance(output, NativeLinear) else None

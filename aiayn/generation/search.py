@@ -13,7 +13,7 @@ P places; B of them in use; J hypotheses of each; C candidates; T tokens; W voca
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -32,6 +32,8 @@ from aiayn.special_ids import EOS, PAD
 DEFAULT = DecodeConfig()
 Length = TypeVar("Length", float, NDArray[np.float64])
 Ids = NDArray[np.int64]
+# Logits, log P so far, and how many of the best sums of both to find, with their places.
+Choose = Callable[[Tensor, NDArray[np.float32], int], tuple[NDArray[np.float32], Ids]]
 
 
 class Task(NamedTuple):
@@ -173,7 +175,10 @@ class SearchState(ABC):
 
     def __init__(self, width: int, rules: Rules) -> None:
         self.width, self.rules, self.count = width, rules, 0
+        self.choose: Choose | None = None
+        """Finds the best extensions where no rule forbids any, if compiled code does."""
         self.task_P = np.zeros(0, dtype=object)
+        self.prefix_length_P = np.zeros(0, dtype=np.int64)
         self.limit_P = np.zeros(0, dtype=np.int64)
         self.length_P = np.zeros(0, dtype=np.int64)
         """Tokens of each hypothesis so far."""
@@ -208,6 +213,7 @@ class SearchState(ABC):
         self.count = new.stop
         for place, task in enumerate(tasks, start=new.start):
             self.task_P[place], self.limit_P[place] = task, task.limit
+            self.prefix_length_P[place] = len(task.prefix)
         self.length_P[new], self.sums_PJ[new] = 0, 0
         self._begin_trees(new, [task.tree for task in tasks if task.tree is not None])
         self._grow(new, logits_B1W)
@@ -247,15 +253,22 @@ class SearchState(ABC):
         """Set log P of what may not follow to -inf, in place, sentence by sentence."""
         slots = log_p_BJW.size(1)
         if self.tree_rule is not None:
-            length_B, task_B = self.length_P[places], self.task_P[places]
-            forced_B = length_B < np.array([len(task.prefix) for task in task_B])
+            length_B = self.length_P[places]
+            forced_B = length_B < self.prefix_length_P[places]
             left_B = self.limit_P[places] - length_B
             self.tree_rule.forbid(log_p_BJW, self.tree_PJF[places, :slots], left_B, forced_B)
+        if not self._is_restricted(places):
+            return
         for row, place in enumerate(range(places.start, places.stop)):
             length, prefix = self.length_P[place], self.task_P[place].prefix
             if self.rules != NO_RULES or length < len(prefix):
                 ids_1JT = self.ids_PJT[place : place + 1, :slots, :length]
                 self.rules.apply(log_p_BJW[row : row + 1], ids_1JT, [prefix])
+
+    def _is_restricted(self, places: slice) -> bool:
+        """Whether rules of text or prefixes forbid anything."""
+        forced_B = self.length_P[places] < self.prefix_length_P[places]
+        return self.rules != NO_RULES or bool(forced_B.any())
 
     @abstractmethod
     def extend(self, places: slice, log_p_BJW: Tensor) -> None:
@@ -318,6 +331,15 @@ class BeamState(SearchState):
             self.completed_P[place], self.to_beat_P[place] = [], -math.inf
         super().admit(tasks, logits_B1W)
 
+    def _grow(self, places: slice, logits_BJW: Tensor) -> None:
+        if self.choose is None or self.tree_rule is not None or self._is_restricted(places):
+            super()._grow(places, logits_BJW)
+            return
+        slots, words = logits_BJW.shape[1:]
+        best = self.choose(logits_BJW, self.sums_PJ[places, :slots], self.candidates)
+        self._keep(places, *best, words)
+        self.length_P[places] += 1
+
     def extend(self, places: slice, log_p_BJW: Tensor) -> None:
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
         slots, words = log_p_BJW.shape[1:]
@@ -328,6 +350,12 @@ class BeamState(SearchState):
             # A tiny vocabulary has fewer extensions than the beam is wide.
             sums_BC = np.pad(sums_BC, ((0, 0), (0, missing)), constant_values=-math.inf)
             where_BC = np.pad(where_BC, ((0, 0), (0, missing)))
+        self._keep(places, sums_BC, where_BC, words)
+
+    def _keep(
+        self, places: slice, sums_BC: NDArray[np.float32], where_BC: Ids, words: int
+    ) -> None:
+        """Complete what ends among the best extensions, and extend the best others."""
         slots_BC, tokens_BC = np.divmod(where_BC, words)
         if self.search.beam_rule == "marian":
             # The place of what has ended stays taken, so fewer continue at each end.

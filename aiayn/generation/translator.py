@@ -28,7 +28,7 @@ from aiayn.generation.alignment import (
 )
 from aiayn.generation.decoder import Ensemble
 from aiayn.generation.engine import ROWS, Engine, Found, NumberedSegment
-from aiayn.generation.native_decoder import cached_decoder
+from aiayn.generation.native_decoder import cached_decoder, compiled_choice
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
@@ -337,7 +337,8 @@ class Translator:
         """
         steps: list[Step] = [cached_decoder(model, self.search.width) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        return Engine(self.search, step, self.batch_tokens, most).steps(work)
+        choose = compiled_choice(self.models[0])
+        return Engine(self.search, step, self.batch_tokens, most, choose).steps(work)
 
 
 def rank(translation: Translation, utility: Utility, keeps: int | None) -> Translation:

@@ -126,10 +126,6 @@ struct Float32 {
     using Sums = Floats;
     static constexpr int GROUP = 1;
     static Sums add(Sums sums, Unit x, const void *w) { return sums + x * load<Floats>(w); }
-    static float convert(const float *x, int64_t count, Unit *units) {
-        std::copy(x, x + count, units);
-        return 1;
-    }
     static Floats finish(Sums sums, float, const Linear &, int64_t) { return sums; }
 };
 
@@ -209,18 +205,14 @@ void multiply_tile(const Linear &linear, const typename Kind::Unit *x, const flo
         }
 }
 
-template <class Kind> void multiply_rows(const Linear &linear, const float *x, int64_t rows, float *y) {
+template <class Kind>
+void multiply_units(const Linear &linear, const typename Kind::Unit *x, const float *scales, int64_t rows, float *y) {
     const int64_t units = linear.inputs / Kind::GROUP;
-    thread_local std::vector<typename Kind::Unit> converted;
-    thread_local std::vector<float> scales;
-    converted.resize(rows * units);
-    scales.resize(rows);
-    for (int64_t row = 0; row < rows; ++row)
-        scales[row] = Kind::convert(x + row * linear.inputs, linear.inputs, &converted[row * units]);
     for (int64_t output = 0; output < linear.outputs; output += PANEL)
         for (int64_t row = 0; row < rows; row += ROWS) {
-            const auto *from = &converted[row * units];
-            float *to = y + row * linear.outputs, *scale = &scales[row];
+            const auto *from = x + row * units;
+            const float *scale = scales + row;
+            float *to = y + row * linear.outputs;
             switch (std::min<int64_t>(rows - row, ROWS)) {
             case 1: multiply_tile<Kind, 1>(linear, from, scale, output, to); break;
             case 2: multiply_tile<Kind, 2>(linear, from, scale, output, to); break;
@@ -232,6 +224,18 @@ template <class Kind> void multiply_rows(const Linear &linear, const float *x, i
         }
 }
 
+// The same with rows that are converted first.
+template <class Kind> void multiply_rows(const Linear &linear, const float *x, int64_t rows, float *y) {
+    const int64_t units = linear.inputs / Kind::GROUP;
+    thread_local std::vector<typename Kind::Unit> converted;
+    thread_local std::vector<float> scales;
+    converted.resize(rows * units);
+    scales.resize(rows);
+    for (int64_t row = 0; row < rows; ++row)
+        scales[row] = Kind::convert(x + row * linear.inputs, linear.inputs, &converted[row * units]);
+    multiply_units<Kind>(linear, converted.data(), scales.data(), rows, y);
+}
+
 void multiply(const Linear &linear, const float *x, int64_t rows, float *y) {
     switch (linear.precision) {
 #ifdef __AVX512BF16__
@@ -240,7 +244,8 @@ void multiply(const Linear &linear, const float *x, int64_t rows, float *y) {
 #ifdef __AVX512VNNI__
     case INT8: return multiply_rows<Int8>(linear, x, rows, y);
 #endif
-    default: return multiply_rows<Float32>(linear, x, rows, y);
+    // It has no scales, and reads none.
+    default: return multiply_units<Float32>(linear, x, x, rows, y);
     }
 }
 
@@ -311,6 +316,23 @@ void attend(const float *q, const float *keys, const float *values, const std::v
     attend_slowly(q, keys, values, listed, d_k, d_v, out);
 }
 
+// log of the sum of exp(x), where `largest` is the largest.
+float log_sum_exp(const float *x, int64_t count, float largest) {
+    Floats total = {};
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) total += exponential(load<Floats>(x + i) - largest);
+    float rest = 0;
+    for (; i < count; ++i) rest += std::exp(x[i] - largest);
+    return largest + std::log(sum_of(total) + rest);
+}
+
+float largest_in(const float *x, int64_t count) {
+    float most = x[0];
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 1; i < count; ++i) most = std::max(most, x[i]);
+    return most;
+}
+
 } // namespace
 
 extern "C" {
@@ -328,6 +350,36 @@ int32_t supports(int32_t precision) {
 }
 
 void linear(const Linear *linear, const float *x, int64_t rows, float *y) { multiply(*linear, x, rows, y); }
+
+// The `count` largest sums of log P of a word, from `first_word` on, and what its row has so far; best first.
+// Beside them are their places, counted through all rows of a sentence.
+void largest_sums(const float *logits, const float *so_far, int64_t sentences, int64_t slots, int64_t words,
+                  int64_t first_word, int64_t count, float *best, int64_t *places) {
+    const float none = -std::numeric_limits<float>::infinity();
+    std::vector<float> peaks((words + PANEL - 1) / PANEL);
+    std::fill(best, best + sentences * count, none);
+    std::fill(places, places + sentences * count, 0);
+    for (int64_t row = 0; row < sentences * slots; ++row) {
+        if (row && row % slots == 0) best += count, places += count;
+        if (so_far[row] == none) continue;
+        const float *x = logits + row * words;
+        for (size_t block = 0; block < peaks.size(); ++block)
+            peaks[block] = largest_in(x + block * PANEL, std::min<int64_t>(PANEL, words - block * PANEL));
+        const float normalizer = log_sum_exp(x, words, *std::max_element(peaks.begin(), peaks.end()));
+        for (size_t block = 0; block < peaks.size(); ++block) {
+            if (!(peaks[block] - normalizer + so_far[row] > best[count - 1])) continue;
+            const int64_t end = std::min<int64_t>(words, (block + 1) * PANEL);
+            for (int64_t word = std::max<int64_t>(first_word, block * PANEL); word < end; ++word) {
+                const float sum = x[word] - normalizer + so_far[row];
+                if (!(sum > best[count - 1])) continue;
+                int64_t rank = count - 1;
+                for (; rank && sum > best[rank - 1]; --rank) best[rank] = best[rank - 1], places[rank] = places[rank - 1];
+                best[rank] = sum;
+                places[rank] = row % slots * words + word;
+            }
+        }
+    }
+}
 
 void decoder_step(const Decoder *decoder, const Step *step) {
     const int64_t rows = step->sentences * step->slots, heads = decoder->heads;

@@ -17,12 +17,15 @@ from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aiayn.errors import UsageError
 from aiayn.kernels.packed import LARGEST, InferenceLinear
+from aiayn.special_ids import PAD
 
 SOURCE = Path(__file__).with_name("native.cpp")
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp-simd", "-shared", "-fPIC")
@@ -98,9 +101,30 @@ class NativeKernels:
         self.linear = library.linear
         self.linear.argtypes = (c_void_p, c_void_p, c_int64, c_void_p)
         self.linear.restype = None
+        self._largest_sums = library.largest_sums
+        self._largest_sums.argtypes = (c_void_p, c_void_p, *[c_int64] * 5, c_void_p, c_void_p)
+        self._largest_sums.restype = None
         self.decoder_step = library.decoder_step
         self.decoder_step.argtypes = (c_void_p, c_void_p)
         self.decoder_step.restype = None
+
+    def largest_sums(
+        self, logits_BJW: Tensor, so_far_BJ: NDArray[np.float32], count: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return what `kernels.topk.largest_sums` returns for log P of all but padding."""
+        best_BC = np.empty((len(so_far_BJ), count), dtype=np.float32)
+        places_BC = np.empty(best_BC.shape, dtype=np.int64)
+        logits_BJW, so_far_BJ = logits_BJW.contiguous(), np.ascontiguousarray(so_far_BJ)
+        self._largest_sums(
+            logits_BJW.data_ptr(),
+            so_far_BJ.ctypes.data,
+            *logits_BJW.shape,
+            PAD + 1,
+            count,
+            best_BC.ctypes.data,
+            places_BC.ctypes.data,
+        )
+        return best_BC, places_BC
 
     def supports(self, precision: str) -> bool:
         """Whether this processor multiplies in a precision by instructions of its own."""
