@@ -23,8 +23,15 @@ pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no
 
 
 @pytest.fixture(scope="session")
-def kernels(tmp_path_factory):
-    return compile_once(tmp_path_factory.mktemp("native"))[0]
+def cache(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "aiayn").mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def kernels(cache):
+    return compile_once(cache / "aiayn")[0]
 
 
 def layer(inputs, outputs, bias=True):
@@ -103,21 +110,20 @@ def test_a_step_equals_that_of_the_cached_decoder(kernels, variant):
     torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-
 @pytest.mark.parametrize(
     "line", [["--sample"], ["--min-length", 4], ["--nbest", 3], ["--align"]]
 )
-def test_rules_samples_and_lists_are_the_same_compiled(trained, aiayn, cache, line):
+def test_rules_and_samples_are_the_same_compiled(trained, aiayn, cache, monkeypatch, line):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     text = "\n".join(sentences(5, seed=42)).encode()
     _, wanted, _ = aiayn("generate", trained, *line, stdin=text)
     assert aiayn("generate", trained, *line, "--compile", stdin=text)[1] == wanted
 
 
-def test_compiled_decoding_translates_alike_and_compiles_once(trained, aiayn, cache):
+def test_compiled_decoding_translates_alike_and_compiles_once(
+    trained, aiayn, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     text = "\n".join(sentences(20, seed=41)).encode()
     _, wanted, _ = aiayn("generate", trained, stdin=text)
     (code, found, first), (_, _, second) = (

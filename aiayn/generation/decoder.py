@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aiayn.data.batch import pad
-from aiayn.generation.search import Ids, Step
+from aiayn.generation.step import Ids, Step
 from aiayn.generation.step_layer import Columns, NewColumns, StepLayer
 from aiayn.kernels.layout import Layout
 from aiayn.model.layers import DecoderLayer

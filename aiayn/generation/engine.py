@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from aiayn.generation.search import Choose, Hypothesis, Search, Step, round_up
+from aiayn.generation.search import Hypothesis, Search, round_up
 from aiayn.generation.segmentation import Segment
+from aiayn.generation.step import Choose, Step
 
 # Hypotheses that grow at once: with more, products are hardly faster.
 ROWS = 512

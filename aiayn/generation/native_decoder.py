@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from aiayn.generation.decoder import CachedDecoder
-from aiayn.generation.search import Choose, Ids
+from aiayn.generation.step import Choose, Ids
 from aiayn.kernels.native import NativeLinear, NativeStep, describe_decoder
 from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer

@@ -13,7 +13,7 @@ P places; B of them in use; J hypotheses of each; C candidates; T tokens; W voca
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -25,15 +25,13 @@ from torch import Tensor
 from aiayn.config import ALPHA_LIMIT, BeamRule, DecodeConfig
 from aiayn.errors import UsageError
 from aiayn.generation.rules import NO_RULES, Rules
+from aiayn.generation.step import Choose, Ids, Moves, Step
 from aiayn.generation.tree_rule import TreeRule, TreeTask
 from aiayn.kernels.topk import largest_sums
 from aiayn.special_ids import EOS, PAD
 
 DEFAULT = DecodeConfig()
 Length = TypeVar("Length", float, NDArray[np.float64])
-Ids = NDArray[np.int64]
-# Logits, log P so far, and how many of the best sums of both to find, with their places.
-Choose = Callable[[Tensor, NDArray[np.float32], int], tuple[NDArray[np.float32], Ids]]
 
 
 class Task(NamedTuple):
@@ -58,36 +56,6 @@ class Hypothesis(NamedTuple):
     """log P(Y | X) / lp(Y)."""
     finished: bool
     """Whether EOS came before the length limit."""
-
-
-class Moves(NamedTuple):
-    """Which sentences have moved, and to which places."""
-
-    origins: Ids
-    places: Ids
-
-
-class Step(Protocol):
-    """Extends hypotheses by one token, for sentences that each have a place."""
-
-    def reserve(self, places: int, source_length: int, limit: int) -> None:
-        """Make room for so many sentences, for sources and for outputs of these lengths."""
-
-    def admit(self, sources: Sequence[list[int]]) -> Tensor:
-        """Begin sentences at the places behind those in use.
-
-        Return the logits (B, 1, W) of their first tokens. Log-probabilities will do for logits.
-        """
-
-    def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
-        """Return the logits (B, J, W) of what follows the last tokens.
-
-        Slots are the hypotheses of the same sentence that each one continues. There may be more
-        rows than sentences; they mean nothing.
-        """
-
-    def move(self, origins: Ids, places: Ids, count: int) -> None:
-        """Move sentences to places whose own have ended; `count` are left in all."""
 
 
 class Search(Protocol):

@@ -34,10 +34,10 @@ from aiayn.generation.search import (
     BeamSearch,
     Hypothesis,
     Search,
-    Step,
     Task,
 )
 from aiayn.generation.segmentation import Segment, segment
+from aiayn.generation.step import Step
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.tree_rule import TreeSymbols
 from aiayn.model.transformer import Transformer
