@@ -71,8 +71,8 @@ class GenerateOptions:
     alpha: Annotated[float | None, _search(min=0)] = None
     """Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."""
     beam_rule: Annotated[BeamRule | None, _search()] = None
-    """marian: search as Marian does, with a beam that narrows by each end of an output, and the
-    length penalty |Y|^alpha."""
+    """marian: search as Marian does, with a beam that narrows by each end of an output, the
+    length penalty |Y|^alpha, and no unknown words."""
     extra_length: Annotated[int | None, _search(min=0)] = None
     """An output has at most this many more tokens than its input."""
     greedy: Annotated[bool, _rule("--greedy")] = False
