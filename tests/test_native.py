@@ -74,7 +74,7 @@ def test_the_best_extensions_are_those_of_torch(kernels, slots, words, count):
     log_p = logits.log_softmax(dim=-1)
     log_p[..., PAD] = -math.inf
     best, places = largest_sums(log_p, so_far, count)
-    found = kernels.largest_sums(logits, so_far.numpy(), count)
+    found = kernels.largest_sums(logits, so_far.numpy(), count, first_word=PAD + 1)
     assert found[1].tolist() == places.tolist()
     torch.testing.assert_close(torch.from_numpy(found[0]), best)
 

@@ -4,6 +4,7 @@ B sentences; J hypotheses of each; R rows: all of them; D d_model; W vocabulary.
 """
 
 from ctypes import addressof
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from aiayn.generation.step import Choose, Ids
 from aiayn.kernels.native import NativeLinear, NativeStep, describe_decoder
 from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer
+from aiayn.special_ids import PAD
 
 
 class NativeDecoder(CachedDecoder):
@@ -79,4 +81,6 @@ def cached_decoder(model: Transformer, width: int) -> CachedDecoder:
 def compiled_choice(model: Transformer) -> Choose | None:
     """Return the choice of the best extensions, where it is compiled."""
     output: object = model.output
-    return output.kernels.largest_sums if isinstance(output, NativeLinear) else None
+    if not isinstance(output, NativeLinear):
+        return None
+    return partial(output.kernels.largest_sums, first_word=PAD + 1)

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 
 from aiayn.errors import UsageError
 from aiayn.kernels.packed import LARGEST, InferenceLinear
-from aiayn.special_ids import PAD
 
 SOURCE = Path(__file__).with_name("native.cpp")
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp-simd", "-shared", "-fPIC")
@@ -109,9 +108,14 @@ class NativeKernels:
         self.decoder_step.restype = None
 
     def largest_sums(
-        self, logits_BJW: Tensor, so_far_BJ: NDArray[np.float32], count: int
+        self,
+        logits_BJW: Tensor,
+        so_far_BJ: NDArray[np.float32],
+        count: int,
+        *,
+        first_word: int = 0,
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return what `kernels.topk.largest_sums` returns for log P of all but padding."""
+        """Return what `kernels.topk.largest_sums` returns for log P from a word on."""
         best_BC = np.empty((len(so_far_BJ), count), dtype=np.float32)
         places_BC = np.empty(best_BC.shape, dtype=np.int64)
         logits_BJW, so_far_BJ = logits_BJW.contiguous(), np.ascontiguousarray(so_far_BJ)
@@ -119,7 +123,7 @@ class NativeKernels:
             logits_BJW.data_ptr(),
             so_far_BJ.ctypes.data,
             *logits_BJW.shape,
-            PAD + 1,
+            first_word,
             count,
             best_BC.ctypes.data,
             places_BC.ctypes.data,
