@@ -18,6 +18,7 @@ Tie = Literal["all", "target", "none"]
 Activation = Literal["relu", "swish"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Auto = Literal["auto"]
+BeamRule = Literal["paper", "marian"]
 Compile = Literal["auto", "true", "false"]
 ValidationMetric = Literal["bleu", "chrf"]
 FormatName = Literal["text", "tsv", "jsonl", "moses"]
@@ -206,6 +207,9 @@ class DecodeConfig:
     """Hypotheses that stay alive."""
     alpha: float = 0.6
     """Length penalty ((5 + |Y|) / 6)^alpha."""
+    beam_rule: BeamRule = "paper"
+    """paper: what has ended leaves its place to another hypothesis. marian: the beam narrows,
+    the length penalty is |Y|^alpha, and no word is unknown, as in Marian."""
     extra_length: int = 50
     """An output has at most this many more tokens than the input."""
     longest: int = 256

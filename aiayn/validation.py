@@ -48,7 +48,7 @@ def validation_score(
 ) -> ScoreModel:
     """Return a function that translates the validation text with a model and scores it."""
     sources, references = data.text("valid")
-    search = BeamSearch(beam=decode.beam, alpha=decode.alpha)
+    search = BeamSearch.of(decode)
 
     def score(model: Transformer, group: ProcessGroup) -> Score:
         translator = Translator(

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Rehearse every recipe: its steps, on text made by rule and with small models.
+# Rehearse every recipe: its steps, on text made by rule and with small models; and five rounds
+# of bench/chaos.py.
 #
 #     recipes/rehearse.sh [FOLDER]        default: a scratch folder that is removed afterwards
 #
@@ -16,16 +17,16 @@ fi
 mkdir -p "$folder"
 
 failed=0
-for run in "$recipes"/*/run.sh; do
-    recipe=$(basename "$(dirname "$run")")
-    began=$SECONDS
-    if SCALE=rehearsal WORK=$folder/$recipe "$run" >"$folder/$recipe.log" 2>&1; then
-        verdict=ok
-    else
+rehearse() {  # NAME COMMAND ...
+    local name=$1 began=$SECONDS verdict=ok
+    shift
+    SCALE=rehearsal WORK=$folder/$name "$@" >"$folder/$name.log" 2>&1 ||
         verdict="failed with exit code $?"
-        failed=1
-    fi
-    printf '%-22s %4d s  %s\n' "$recipe" $((SECONDS - began)) "$verdict"
-    [ "$verdict" = ok ] || tail -n 20 "$folder/$recipe.log" >&2
+    printf '%-22s %4d s  %s\n' "$name" $((SECONDS - began)) "$verdict"
+    [ "$verdict" = ok ] || { failed=1 && tail -n 20 "$folder/$name.log" >&2; }
+}
+for run in "$recipes"/*/run.sh; do
+    rehearse "$(basename "$(dirname "$run")")" "$run"
 done
+rehearse chaos python "$recipes/bench/chaos.py" --rounds 5 --seed 1
 exit "$failed"

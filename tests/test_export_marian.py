@@ -84,13 +84,13 @@ def test_a_text_in_a_batch_is_translated_as_alone(trained, tmp_path, aiayn):
     text = "".join(f"{line}\n" for line in lines).encode()
     options = {
         "config": str(tmp_path / "marian" / "decoder.yml"),
-        "normalize": 0,
+        "normalize": 0.6,
         "quiet": True,
     }
     program = [sys.executable, "-c", PROGRAM]
     told = json.dumps([{**options, "beam_size": 3, "cpu_threads": 1}, lines])
     theirs = json.loads(subprocess.run(program, input=told, stdout=PIPE, text=True).stdout)
-    search = ("--beam", 3, "--alpha", 0, "--device", "cpu")
+    search = ("--beam", 3, "--alpha", 0.6, "--beam-rule", "marian", "--device", "cpu")
     ours = aiayn("generate", trained, *search, stdin=text)[1].splitlines()
     assert ours == theirs
     assert len(set(ours)) > 10

@@ -18,7 +18,7 @@ from toy import TINY, sentences, translation
 
 from aiayn.checkpoint import ModelFile, load_model, save_model
 from aiayn.data.codec import Codec
-from aiayn.errors import AiaynError, DataError, UsageError
+from aiayn.errors import DataError
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 pytest.importorskip("transformers")
@@ -297,7 +297,7 @@ def test_an_imported_model_can_be_trained_on(marian, tmp_path, aiayn):
     line = ("train", tmp_path / "data", "-o", tmp_path / "run", "--init-from", imported)
     line = (*line, *TINY, "train.steps=1", "optim.factor=0", "--device", "cpu")
     code, _, err = aiayn(*line)
-    assert (code, "model.activation: swish -> relu" in err) == (2, True)
+    assert (code, "model.layers: 2 -> 1" in err) == (2, True)
     c = load_model(imported).config.model
     settings = [f"model.{name}={value}" for name, value in asdict(c).items()]
     assert aiayn(*line, *settings)[0] == 0
@@ -316,21 +316,60 @@ def test_an_imported_model_can_be_trained_on(marian, tmp_path, aiayn):
         ({"normalize_before": True}, "normalize_before is True"),
         ({"normalize_embedding": True}, "normalize_embedding is True"),
         ({"static_position_embeddings": False}, "static_position_embeddings is False"),
-        ({"decoder_layers": "one"}, "decoder_layers is one, expected a whole number"),
+        ({"decoder_layers": "one"}, "decoder_layers is 'one', and 1 to"),
         ({"decoder_attention_heads": 2}, "decoder_attention_heads is 2, expected 4"),
         ({"decoder_start_token_id": 0}, "decoder_start_token_id is 0"),
         ({"eos_token_id": 5}, "eos_token_id is 5"),
         ({"vocab_size": 70, "decoder_vocab_size": 70}, r"vocab\.json has 90 ids"),
         ({"d_model": 64}, r"is \[90, 32\], and config\.json says \[90, 64\]"),
         ({"d_model": 31}, "d_model is 31"),
-        ({"encoder_layers": 10**9, "decoder_layers": 10**9}, "1,000,000,000 layers"),
-        ({"d_model": "wide"}, "d_model is wide"),
+        ({"encoder_layers": 10**5, "decoder_layers": 10**5}, "100,000 layers"),
+        ({"d_model": "wide"}, "d_model is 'wide'"),
+        ({"d_model": 2**40}, "d_model is 1099511627776"),
+        ({"vocab_size": 2**31}, "vocab_size is 2147483648"),
+        ({"decoder_vocab_size": [1]}, r"decoder_vocab_size is '\[1\]'"),
+        ({"encoder_attention_heads": 0, "decoder_attention_heads": 0}, "attention_heads is 0"),
+        ({"dropout": "high"}, "dropout is 'high'"),
+        ({"dropout": -3}, "dropout is -3"),
     ],
 )
 def test_what_cannot_be_imported_is_refused_and_named(settings, named, marian):
     folder = marian()
     change(folder / "config.json", **settings)
-    with pytest.raises(AiaynError, match=named):
+    with pytest.raises(DataError, match=named):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", "[" * 10**5),
+        ("vocab.json", '{"<pad>": [0], "</s>": null, "<unk>": 1e400}'),
+        ("tokenizer_config.json", '{"pad_token": {}}'),
+        ("tokenizer_config.json", '{"pad_token": [1]}'),
+    ],
+)
+def test_json_of_another_kind_is_refused(name, content, marian):
+    folder = marian()
+    (folder / name).write_text(content)
+    with pytest.raises(DataError, match=name):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ([1], "not hold the weights"),
+        ({"a": 3}, "not hold the weights"),
+        ({"a": Path("x")}, "cannot be read"),
+        ({"a": torch.zeros(1, dtype=torch.float16).expand(9999, 99999)}, "claims to unpack"),
+    ],
+)
+def test_older_weights_are_not_believed(content, named, marian):
+    folder = marian()
+    (folder / "model.safetensors").unlink()
+    torch.save(content, folder / "pytorch_model.bin")
+    with pytest.raises(DataError, match=named):
         read(folder)
 
 
@@ -343,7 +382,7 @@ def test_a_missing_or_truncated_file_is_named(name, marian):
     with pytest.raises(DataError) as refusal:
         read(folder)
     (folder / name).unlink()
-    with pytest.raises(UsageError, match=name) as missing:
+    with pytest.raises(DataError, match=name) as missing:
         read(folder)
     assert str(folder) in refusal.value.message
     assert str(folder) in missing.value.message

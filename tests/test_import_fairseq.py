@@ -148,7 +148,7 @@ def test_newer_checkpoints_have_a_section_for_each_component(fairseq):
         ({"adaptive_softmax_cutoff": "1,2"}, "adaptive_softmax_cutoff is '1,2'"),
         ({"layernorm_embedding": True}, "layernorm_embedding is True"),
         ({"activation_fn": "gelu"}, "activation_fn is 'gelu', and 'relu'"),
-        ({"decoder_layers": 0}, "decoder_layers is 0, and 'a size'"),
+        ({"decoder_layers": 0}, "decoder_layers is 0, and 1 to"),
         ({"encoder_layers": 10**9, "decoder_layers": 10**9}, "encoder_layers is 1000000000"),
         ({"encoder_embed_dim": 31, "decoder_embed_dim": 31}, "does not divide"),
         (
@@ -178,10 +178,10 @@ def test_missing_files_and_weights_are_named(fairseq):
     with pytest.raises(DataError, match=r"lacks encoder\.layers\.1\.fc1\.bias"):
         read(folder, "none")
     (folder / "dict.de.txt").unlink()
-    with pytest.raises(UsageError, match=r"dict\.de\.txt"):
+    with pytest.raises(DataError, match=r"dict\.de\.txt"):
         read(folder, "none")
     (folder / "bpecodes").unlink()
-    with pytest.raises(UsageError, match="0 files of BPE codes"):
+    with pytest.raises(DataError, match="0 files of BPE codes"):
         read(folder, "none")
     (folder / "model.pt").unlink()
     with pytest.raises(UsageError, match=r"model\.pt"):
@@ -242,6 +242,67 @@ def test_a_zip_bomb_is_refused(fairseq):
     with zipfile.ZipFile(folder / "model.pt", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data/0", bytes(10**8))
     with pytest.raises(DataError, match="claims to unpack to 100,000,000 bytes"):
+        read(folder, "none")
+
+
+def nested(levels: int = 12) -> list[object]:
+    """Return 10^levels lists in as many objects as there are levels."""
+    found: list[object] = ["x"]
+    for _ in range(levels):
+        found = [found] * 10
+    return found
+
+
+@pytest.mark.parametrize("name", ["encoder_layers", "activation_fn", "source_lang", "dropout"])
+def test_an_option_that_would_never_be_printed_is_refused(name, fairseq):
+    folder = fairseq()
+    state = judge(folder).state
+    torch.save({"args": options(**{name: nested()}), "model": state}, folder / "model.pt")
+    with pytest.raises(DataError) as refusal:
+        read(folder, "none")
+    assert len(refusal.value.message) < 1000
+
+
+HALF = torch.zeros(1, dtype=torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("weight", "named"),
+    [
+        (HALF.expand(40000, 100000), "claims to unpack to 8,0"),
+        (torch.ones(3, 3).to_sparse(), "not hold the weights"),
+        (torch.ones(3, 3, dtype=torch.complex64), "not hold the weights"),
+        (3, "not hold the weights"),
+        (torch.tensor(1.0), r"lacks decoder\.embed_tokens\.weight"),
+        (torch.ones(3), r"decoder\.embed_tokens\.weight is \[3\]"),
+    ],
+)
+@pytest.mark.parametrize("new", [True, False], ids=["zip", "of 2018"])
+def test_a_weight_that_is_not_what_it_claims_is_refused(new, weight, named, fairseq):
+    folder = fairseq()
+    theirs = judge(folder)
+    theirs.state["decoder.embed_tokens.weight"] = weight
+    content = {"args": theirs.told, "model": theirs.state}
+    torch.save(content, folder / "model.pt", _use_new_zipfile_serialization=new)
+    with pytest.raises(DataError, match=named):
+        read(folder, "none")
+
+
+@pytest.mark.parametrize("name", ["dict.de.txt", "bpecodes", "model.pt"])
+def test_a_file_of_ten_gigabytes_is_not_read(name, fairseq):
+    folder = fairseq()
+    with (folder / name).open("wb") as sparse:
+        sparse.truncate(10 * 2**30)
+    with pytest.raises(DataError, match=name):
+        read(folder, "none")
+
+
+@pytest.mark.parametrize("size", [0, 20000, -20], ids=["all", "most", "the end"])
+@pytest.mark.parametrize("older", [True, False], ids=["of 2018", "zip"])
+def test_a_truncated_checkpoint_is_refused(older, size, fairseq):
+    folder = fairseq(older=older)
+    (folder / "model.pt").write_bytes((folder / "model.pt").read_bytes()[:size])
+    with pytest.raises(DataError, match=r"model\.pt cannot be read"):
         read(folder, "none")
 
 

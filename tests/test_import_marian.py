@@ -1,6 +1,7 @@
 """Marian's models as model files of ours, and hostile files that are refused."""
 
 import io
+import itertools
 import json
 import subprocess
 import sys
@@ -88,12 +89,14 @@ def test_rows_follow_their_pieces(folder):
 
 def test_settings_of_marian_come_along(folder):
     (folder / "model.npz.decoder.yml").write_text(
-        "vocabs: [vocab.spm, vocab.spm]\nbeam-size: 6\n"
+        "vocabs: [vocab.spm, vocab.spm]\nbeam-size: 6\nnormalize: 0.5\n"
     )
     file = read(folder / "model.npz")
     c = file.config.model
     assert (c.layers, c.d_ff, c.heads, c.positions, c.tie) == (2, 64, 2, "halves", "all")
-    assert (c.norm_epsilon, c.output_bias, file.config.decode.beam) == (1e-9, False, 6)
+    assert (c.norm_epsilon, c.output_bias) == (1e-9, False)
+    decode = file.config.decode
+    assert (decode.beam, decode.alpha, decode.beam_rule) == (6, 0.5, "marian")
 
 
 def test_a_model_of_six_and_two_layers_is_imported(folder, tmp_path):
@@ -143,6 +146,7 @@ def test_an_older_output_matrix_is_turned(folder):
         ({"transformer-ffn-activation": "gelu"}, "transformer-ffn-activation is 'gelu'"),
         ({"dec-depth": 0}, "dec-depth is 0, and 1 to"),
         ({"enc-depth": 10**12, "dec-depth": 10**12}, "enc-depth is 1000000000000"),
+        ({"enc-depth": 10**5, "dec-depth": 10**5}, "100,000 layers, and the weights fewer"),
         ({"dim-emb": "wide"}, "dim-emb is 'wide'"),
         ({"dim-emb": 10**12}, "dim-emb is 1000000000000"),
         ({"dim-emb": 64}, r"Wemb is \[\d+, 32\], and settings and vocabulary want \[\d+, 64\]"),
@@ -158,10 +162,10 @@ def test_what_cannot_be_imported_is_refused_and_named(settings, named, folder):
 
 def test_missing_files_are_named(folder):
     (folder / "vocab.spm").rename(folder / "elsewhere")
-    with pytest.raises(UsageError, match="0 vocabularies"):
+    with pytest.raises(DataError, match="0 vocabularies"):
         read(folder)
     (folder / "decoder.yml").write_text("vocabs: [a.spm, a.spm]\n")
-    with pytest.raises(UsageError, match=r"lacks a\.spm"):
+    with pytest.raises(DataError, match=r"lacks a\.spm"):
         read(folder)
     (folder / "a.spm").write_bytes(b"not SentencePiece")
     with pytest.raises(DataError, match=r"a\.spm is not a SentencePiece model"):
@@ -190,7 +194,7 @@ def header(shape: tuple[int, ...], descr: str = "<f4") -> bytes:
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (header((10**6, 10**6)), "claims 4,000,000,000,000 bytes"),
+        (header((10**6, 10**6)), "claims 4000000000000 bytes"),
         (header((-1, 4)) + bytes(16), "claims -16 bytes"),
         (header((2,), "|O") + b"cos\nsystem\n(S'false'\ntR.", "of type object"),
         (b"\x93NUMPY\x09\x00", "cannot be read"),
@@ -202,6 +206,103 @@ def test_an_array_that_is_not_what_it_claims_is_refused(content, named, folder):
         archive.writestr("Wemb.npy", content)
     with pytest.raises(DataError, match=named):
         read(folder)
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in itertools.pairwise("abcdefghijk")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (f"{BOMB}type: *k\n", "type is '"),
+        (f"{BOMB}type: transformer\ndim-emb: *k\n", "is"),
+        ("[" * 1500, "not YAML"),
+        ("a: !!python/object/apply:os.system [false]", "not YAML"),
+        ("- type", "not names with values"),
+    ],
+)
+def test_settings_that_grow_or_run_are_refused(text, named, folder):
+    arrays = load(folder / "model.npz")
+    arrays["special:model.yml"] = np.frombuffer(text.encode(), dtype=np.int8)
+    with (folder / "model.npz").open("wb") as out:
+        np.savez(out, **arrays)
+    with pytest.raises(DataError, match=named) as refusal:
+        read(folder)
+    assert len(refusal.value.message) < 1000
+
+
+@pytest.mark.parametrize("vocabs", ["*k", "3", "ab", "[[a.spm], b]", "[/etc/passwd, ../x.spm]"])
+def test_vocabularies_are_files_beside_the_model(vocabs, folder):
+    (folder / "decoder.yml").write_text(f"{BOMB}vocabs: {vocabs}\n")
+    with pytest.raises(DataError, match=r"not a list of files|lacks passwd|not YAML"):
+        read(folder)
+
+
+@pytest.mark.parametrize("pieces", ["x: a\n</s>: 0\n<unk>: 1\n", f"{BOMB}</s>: 0\n<unk>: 1\n"])
+def test_a_vocabulary_in_yaml_without_ids_is_refused(pieces, folder):
+    (folder / "vocab.yml").write_text(pieces)
+    (folder / "decoder.yml").write_text("vocabs: [vocab.yml, vocab.yml]\n")
+    (folder / "source.spm").write_bytes((folder / "vocab.spm").read_bytes())
+    with pytest.raises(DataError, match="does not give the ids 0 to"):
+        read(folder)
+
+
+def test_pieces_that_yaml_takes_for_numbers_are_pieces(folder):
+    (folder / "vocab.yml").write_text("</s>: 0\n<unk>: 1\n1: 2\nno: 3\n")
+    (folder / "decoder.yml").write_text("vocabs: [vocab.yml, vocab.yml]\n")
+    for side in ("source", "target"):
+        (folder / f"{side}.spm").write_bytes((folder / "vocab.spm").read_bytes())
+    with pytest.raises(DataError, match=r"and settings and vocabulary want \[4, 32\]"):
+        read(folder)
+
+
+@pytest.mark.parametrize("name", ["vocab.spm", "decoder.yml", "model.npz"])
+def test_a_file_of_ten_gigabytes_is_not_read(name, folder):
+    (folder / "decoder.yml").write_text("vocabs: [vocab.spm, vocab.spm]\n")
+    with (folder / name).open("wb") as sparse:
+        sparse.truncate(10 * 2**30)
+    with pytest.raises(DataError, match=rf"{name} (has more than|cannot be read)"):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["Wemb", "encoder_l1_self_Wq", "decoder_ff_logit_out_W", "decoder_ff_logit_out_b"]
+)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2, 2)])
+def test_an_array_of_another_shape_is_named(name, shape, folder):
+    arrays = load(folder / "model.npz") | {name: np.ones(shape, dtype=np.float32)}
+    save(folder / "model.npz", arrays, {})
+    with pytest.raises(DataError, match=f"{name} is"):
+        read(folder)
+
+
+@pytest.mark.parametrize("text", ["(" * 9000, "-" * 9000 + "1", "{'descr': [('a', '<f4')]}"])
+def test_a_header_that_is_not_numpys_is_refused(text, folder):
+    content = b"\x93NUMPY\x02\x00" + len(text).to_bytes(4, "little") + text.encode()
+    with zipfile.ZipFile(folder / "model.npz", "w") as archive:
+        archive.writestr("Wemb.npy", content)
+    with pytest.raises(DataError, match="cannot be read"):
+        read(folder)
+
+
+@pytest.mark.parametrize(("place", "value"), [(8, 1), (10, 99)], ids=["encrypted", "method 99"])
+def test_an_archive_that_is_not_plain_is_refused(place, value, folder):
+    raw = bytearray((folder / "model.npz").read_bytes())
+    raw[raw.index(b"PK\x01\x02") + place] = value
+    raw[place - 2] = value  # of the first entry itself
+    (folder / "model.npz").write_bytes(raw)
+    with pytest.raises(DataError, match=r"model\.npz cannot be read"):
+        read(folder)
+
+
+@pytest.mark.parametrize("settings", ["model:\n  layers: 100000000\n", "[" * 1500, "a: b\n"])
+def test_our_own_settings_are_not_believed_either(settings, tmp_path):
+    write(random_model(), tmp_path)
+    (tmp_path / "config.yaml").write_text(settings)
+    with pytest.raises(DataError, match=r"the weights fewer|config\.yaml"):
+        read(tmp_path)
 
 
 def test_an_archive_that_unpacks_to_ten_gigabytes_is_refused(folder):

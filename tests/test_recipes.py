@@ -358,3 +358,17 @@ def test_table_3_compares_rows_with_the_papers(tmp_path: Path) -> None:
     wanted = "| base | 4.90 | 4.92 | 25.5 | 25.9 | 25.8 | 63.1 | 65 | inside |"
     assert printed.stdout.splitlines()[2:] == [wanted]
     assert (tmp_path / "plot.svg").read_text().count("<circle") == 4
+
+
+def test_the_best_translation_is_the_one_most_like_its_reference() -> None:
+    choose = load(RECIPES / "student/choose.py")
+    nbest = ["1\t1\t-1\tein Haus", "1\t2\t-2\tein Hund", "2\t1\t-1\teine Katze"]
+    assert choose.best(nbest, ["ein Hund bellt", "zwei"]) == ["ein Hund", "eine Katze"]
+    # By word: the second is long, and the first the least probable.
+    assert choose.keep(0.7, ["-9", "-10", "-1"], ["a b", "a b c d e f", "a"]) == [1, 2]
+
+
+def test_a_line_is_in_the_language_whose_own_words_it_has() -> None:
+    share_in = load(RECIPES / "multilingual/language.py").share_in
+    german, french = {"der", "hund", "in"}, {"le", "chien", "in"}
+    assert share_in(["Der Hund in", "le Hund chien", "", "in"], german, french) == 0.25

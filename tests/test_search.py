@@ -126,6 +126,23 @@ def patient_search(table: Table, limit: int, beam: int, alpha: float) -> list[Hy
     return [Hypothesis(list(ids), log_p / penalty, False) for log_p, ids in live]
 
 
+def narrowing_search(table: Table, limit: int, beam: int, alpha: float) -> list[Hypothesis]:
+    """Marian's search in plain Python: each end of an output makes the beam narrower."""
+    live, done = [(0.0, ())], []
+    for length in range(1, limit + 1):
+        grown = sorted(
+            (
+                (log_p + table(prefix)[token].item(), (*prefix, token))
+                for log_p, prefix in live
+                for token in (EOS, *WORDS)
+            ),
+            reverse=True,
+        )[: beam - len(done)]
+        done += [(log_p / length**alpha, ids[:-1]) for log_p, ids in grown if ids[-1] == EOS]
+        live = [(log_p, ids) for log_p, ids in grown if ids[-1] != EOS]
+    return [Hypothesis(list(ids), score, True) for score, ids in sorted(done, reverse=True)]
+
+
 def assert_same(found: Hypothesis, wanted: Hypothesis) -> None:
     assert (found.ids, found.finished) == (wanted.ids, wanted.finished)
     assert found.score == pytest.approx(wanted.score, rel=1e-5)
@@ -192,6 +209,26 @@ def test_stopping_early_never_changes_the_n_best(seed, alpha, nbest):
     (found,) = search([table], [8], beam=4, alpha=alpha, nbest=nbest)
     for one, other in zip(found, wanted, strict=True):
         assert_same(one, other)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("seed", range(10))
+def test_by_marians_rule_what_has_ended_keeps_its_place(seed, alpha):
+    table = Table(seed, eos=1.0)
+    wanted = narrowing_search(table, 30, 4, alpha)
+    found = search([table], [30], beam=4, alpha=alpha, nbest=2, beam_rule="marian")[0]
+    assert len(wanted) == 4
+    for one, other in zip(found, wanted[:2], strict=True):
+        assert_same(one, other)
+
+
+def test_the_two_rules_search_differently():
+    tables = [Table(seed, eos=1.0) for seed in range(30)]
+    by_rule = [
+        [one[0].ids for one in search(tables, [30] * 30, beam=2, alpha=0, beam_rule=rule)]
+        for rule in ("paper", "marian")
+    ]
+    assert 1 <= sum(paper != marian for paper, marian in zip(*by_rule, strict=True)) < 15
 
 
 def test_a_search_stops_as_soon_as_nothing_can_improve():

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from libretranslatepy import LibreTranslateAPI
 from toy import as_in_a_terminal, sentences, translation
 
 SECONDS = 60
@@ -301,9 +302,7 @@ def test_slow_and_lost_clients_do_not_keep_others_waiting(served):
 
 
 def test_a_real_client_of_libretranslate_translates(served):
-    client = pytest.importorskip("libretranslatepy").LibreTranslateAPI(
-        f"http://127.0.0.1:{served.port}/"
-    )
+    client = LibreTranslateAPI(f"http://127.0.0.1:{served.port}/")
     assert client.translate("ba be", "en", "de") == translation("ba be")
     assert client.languages()[0]["code"] == "en"
 

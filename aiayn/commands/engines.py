@@ -24,6 +24,11 @@ def require_engine(options: "GenerateOptions") -> None:
             "--engine ctranslate2 excludes --sample: what it draws depends on the other lines",
             fix=USE_OURS,
         )
+    if options.beam_rule == "marian":
+        raise UsageError(
+            "--engine ctranslate2 excludes --beam-rule marian: its search is its own",
+            fix=USE_OURS,
+        )
     if len(options.models) > 1:
         raise UsageError(
             "--engine ctranslate2 has no ensembles", fix=f"{USE_OURS}, or one model"

@@ -97,7 +97,8 @@ def serve(options: ServeOptions) -> None:
 
     def announce(port: int) -> None:
         pairs = ", ".join("-".join(pair) for pair in models)
-        console.say(f"serving {pairs} at http://{options.host}:{port}/ (Ctrl-C ends)")
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        console.say(f"serving {pairs} at http://{host}:{port}/ (Ctrl-C ends)")
 
     device = next(iter(models.values())).model.device
     # Before the event loop: a fork of a process without threads is safe.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 from aiayn.errors import UsageError
 
@@ -19,6 +19,8 @@ if sys.platform != "win32":
 # What a file's name ends in while it is being written.
 TEMPORARY = ".partial"
 SECONDS_BETWEEN_TRIES = 0.1
+# Windows has no such flag, and hardly any links.
+NOT_THROUGH_A_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 @contextmanager
@@ -47,6 +49,31 @@ def open_new(path: Path) -> IO[bytes]:
     """Open a file to write, in place of what has its name: a link is not followed."""
     path.unlink(missing_ok=True)
     return path.open("xb")
+
+
+def open_to_append(path: Path) -> TextIO:
+    """Open a text file to write at its end; a link in its place is refused."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | NOT_THROUGH_A_LINK
+    descriptor = os.open(path, flags, 0o666)
+    return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+
+
+def open_locked(path: Path) -> IO[bytes]:
+    """Open a file to read and write, or create it, and keep other runs out until it is closed.
+
+    A link in its place is refused.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NOT_THROUGH_A_LINK, 0o666)
+        file = os.fdopen(descriptor, "r+b")
+        if sys.platform == "win32" or _lock(descriptor):
+            # Meanwhile the run that had it may have given it another name.
+            if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+                return file
+            file.close()
+            continue
+        file.close()
+        raise _another_run(path)
 
 
 def require_writable(path: Path, *, reads: Iterable[Path] = (), begins: bytes = b"") -> None:
@@ -154,13 +181,16 @@ def lock_folder(folder: Path, *, patience: float = 0.0) -> Iterator[None]:
             stack.callback(os.close, descriptor)
             while not _lock(descriptor):
                 if patience <= 0:
-                    raise UsageError(
-                        f"another run is writing {folder}",
-                        fix="wait for it or end it, or name another folder",
-                    )
+                    raise _another_run(folder)
                 time.sleep(SECONDS_BETWEEN_TRIES)
                 patience -= SECONDS_BETWEEN_TRIES
         yield
+
+
+def _another_run(path: Path) -> UsageError:
+    return UsageError(
+        f"another run is writing {path}", fix="wait for it or end it, or choose another name"
+    )
 
 
 def _lock(descriptor: int) -> bool:

@@ -14,6 +14,7 @@ from aiayn.data.language_tags import tag_line
 from aiayn.data.text import (
     BYTE_ORDER_MARK,
     UNREADABLE,
+    bounded_lines,
     damaged,
     decode_line,
     open_bytes,
@@ -178,10 +179,11 @@ def _read(path: Path, name: str = "") -> Iterator[str]:
     """Yield the text of a file, PAIRS_PER_BLOCK lines at a time, a line feed after each."""
     shown = Path(name) if name else path
     with open_bytes(path) as file:
+        all_lines = bounded_lines(file)
         for first in count(1, PAIRS_PER_BLOCK):
             lines: list[bytes] = []
             try:
-                lines.extend(islice(file, PAIRS_PER_BLOCK))
+                lines.extend(islice(all_lines, PAIRS_PER_BLOCK))
             except UNREADABLE as problem:
                 raise damaged(shown, first - 1 + len(lines), problem) from None
             if not lines:

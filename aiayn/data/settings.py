@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from aiayn.errors import UsageError
 
@@ -79,6 +79,15 @@ class CodecSettings:
     """Parsing: the symbols that stand for a word, with spaces between them."""
     escapes: bool = True
     """Moses: with escapes, as fairseq's models have them, and those of our first version."""
+
+    def __post_init__(self) -> None:
+        for name, known in {
+            "task": Task,
+            "subword": Subword,
+            "pretokenize": Pretokenize,
+        }.items():
+            if getattr(self, name) not in get_args(known):
+                raise ValueError(f"{name} is none of {', '.join(get_args(known))}")
 
     @property
     def target_subword(self) -> Subword:

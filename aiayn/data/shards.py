@@ -60,7 +60,7 @@ class Shard:
 
 def require_plain_name(name: str) -> None:
     """Refuse, with a ValueError, a name from a file that is not one of a file in its folder."""
-    if name != Path(name).name or not name.isprintable():
+    if name in ("", "..") or name != Path(name).name or not name.isprintable():
         raise ValueError(f"{name!r} is not the name of a file in the folder")
 
 

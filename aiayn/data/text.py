@@ -26,6 +26,8 @@ PACKED: dict[str, Callable[..., Any]] = {
 }
 # Enough to tell text from other files.
 SAMPLED_BYTES = 4096
+# A packed file of a few kB can hold a line that no memory holds.
+MOST_LINE_BYTES = 1 << 26
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # What reading a damaged file raises, plain or compressed.
 UNREADABLE = (EOFError, OSError, lzma.LZMAError, zlib.error)
@@ -66,12 +68,20 @@ def stdin_is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
+def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file, with their ends; one that is far too long is an OSError."""
+    while line := file.readline(MOST_LINE_BYTES):
+        if len(line) == MOST_LINE_BYTES:
+            raise OSError(f"a line has {MOST_LINE_BYTES:,} bytes or more")
+        yield line
+
+
 def read_raw_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file as bytes, without their ends and without a byte order mark."""
     number = 0
     with open_bytes(path) as file:
         try:
-            for number, raw in enumerate(file, start=1):
+            for number, raw in enumerate(bounded_lines(file), start=1):
                 line = raw.removesuffix(b"\n").removesuffix(b"\r")
                 yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
         except UNREADABLE as problem:

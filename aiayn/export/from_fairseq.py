@@ -9,22 +9,29 @@ its decoder starts from the embedding of EOS, which is added to the first target
 import math
 from argparse import Namespace
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
-from warnings import catch_warnings
 
 import torch
 from torch import Tensor
-from torch.serialization import safe_globals
 
-from aiayn.checkpoint import ModelFile, SkipInit, build_model
+from aiayn.checkpoint import ModelFile
 from aiayn.config import Config, ModelConfig, Tie, decoder_layers
 from aiayn.data.bpe_codes import CodesVocabulary
 from aiayn.data.codec import Codec
 from aiayn.data.settings import LANGUAGES, CodecSettings, Pretokenize
 from aiayn.data.vocabulary import TableVocabulary
 from aiayn.errors import DataError, UsageError
-from aiayn.export.archive import COPY_AGAIN, check_archive
+from aiayn.export.foreign_files import (
+    COPY_AGAIN,
+    NOT_OURS,
+    check_sizes,
+    float_weights,
+    load_checkpoint,
+    read_bytes,
+    share,
+    single_values,
+    wanted_parameters,
+)
 from aiayn.export.marian_mt_model import their_name
 from aiayn.model.positions import halves
 from aiayn.special_ids import EOS
@@ -37,9 +44,6 @@ OFFSET = 2
 # Rows of a table of sinusoids: as many tokens as fairseq takes unless told otherwise.
 POSITIONS = 1024
 NORM_EPSILON = 1e-5
-NOT_OURS = "this model cannot be imported"
-# More layers or wider ones are not believed.
-LARGEST = 1 << 20
 
 # Options of `fairseq-train`, what they are if a checkpoint does not tell, and what is wanted.
 SAME = {
@@ -55,8 +59,8 @@ SAME = {
     "decoder_layers_to_keep": None,
     "activation_fn": "relu",
 }
-# Sizes that encoder and decoder share in our models.
 DEPTHS = ("encoder_layers", "decoder_layers")
+# Sizes that encoder and decoder share in our models.
 ON_BOTH_SIDES = ("embed_dim", "ffn_embed_dim", "attention_heads", "learned_pos")
 SOURCE, TARGET = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
 OUTPUT, OLDER_OUTPUT = "decoder.output_projection.weight", "decoder.embed_out"
@@ -90,8 +94,7 @@ def read(path: Path, pretokenize: Pretokenize) -> ModelFile:
     _upgrade(theirs)
     _complete(theirs, options, checkpoint)
     config = Config(model=_config(options, theirs, shared=codec.shared))
-    with torch.device("meta"), SkipInit():
-        wanted = build_model(config, codec).state_dict()
+    wanted = wanted_parameters(config, codec, len(theirs))
     weights = {
         name: _take(theirs, name, parameter.shape)
         for name, parameter in wanted.items()
@@ -112,26 +115,16 @@ def read(path: Path, pretokenize: Pretokenize) -> ModelFile:
 
 def _read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the options of a checkpoint and its weights; refuse what we cannot represent."""
-    check_archive(path)
-    try:
-        # Its warnings are for those who write such files.
-        with safe_globals([Namespace, *METERS]), catch_warnings(action="ignore"):
-            content = torch.load(path, map_location="cpu", weights_only=True)
-        told = content.get("args") or content["cfg"]
-        told = told if isinstance(told, Namespace) else Namespace(**told)
-        options = dict(vars(told))
-        for section in ("task", "model"):
-            inner = options.get(section)
-            # Newer checkpoints have a section for each component.
-            options |= vars(inner) if isinstance(inner, Namespace) else dict(inner or {})
-        theirs = {name: weight.float() for name, weight in content["model"].items()}
-    # A pickle that asks for more than this is refused before any of it runs.
-    except (UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as problem:
-        reason = str(problem).partition("\n")[0]
-        raise DataError(f"{path} cannot be read: {reason}", fix=COPY_AGAIN) from None
-    except (AttributeError, KeyError, TypeError):
-        raise DataError(f"{path} is not a checkpoint of fairseq", fix=COPY_AGAIN) from None
-    return _check(options, path), theirs
+    content = load_checkpoint(path, [Namespace, *METERS])
+    told = (content.get("args") or content.get("cfg")) if isinstance(content, dict) else None
+    if not isinstance(told, Namespace | dict) or not told:
+        raise DataError(f"{path} is not a checkpoint of fairseq", fix=COPY_AGAIN)
+    told = vars(told) if isinstance(told, Namespace) else told
+    options = single_values(told)
+    for section in ("task", "model"):
+        # Newer checkpoints have a section for each component.
+        options |= single_values(told.get(section))
+    return _check(options, path), float_weights(content.get("model"), path)
 
 
 def _check(options: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -144,10 +137,6 @@ def _check(options: dict[str, Any], path: Path) -> dict[str, Any]:
         options["arch"] if options["arch"].startswith("transformer") else "transformer"
     )
     options.setdefault("decoder_layers", options.get("encoder_layers"))
-    sizes = [*DEPTHS, *(f"encoder_{size}" for size in ON_BOTH_SIDES[:-1])]
-    for name in sizes:
-        is_size = type(options.get(name)) is int and 0 < options[name] < LARGEST
-        wanted[name] = options[name] if is_size else "a size"
     for name, value in wanted.items():
         # An older fairseq does not tell options that it did not have.
         if (options.get(name, SAME.get(name)) or None) != (value or None):
@@ -155,6 +144,8 @@ def _check(options: dict[str, Any], path: Path) -> dict[str, Any]:
                 f"{path}: {name} is {options.get(name)!r}, and {value!r} is wanted",
                 fix=NOT_OURS,
             )
+    sizes = [f"encoder_{size}" for size in ON_BOTH_SIDES[:-1]]
+    check_sizes(options, [*DEPTHS, *sizes], path)
     if options["encoder_embed_dim"] % options["encoder_attention_heads"]:
         reason = "encoder_attention_heads does not divide encoder_embed_dim"
         raise DataError(f"{path}: {reason}", fix=NOT_OURS)
@@ -163,12 +154,6 @@ def _check(options: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _config(options: dict[str, Any], theirs: dict[str, Tensor], *, shared: bool) -> ModelConfig:
     d_model, heads = options["encoder_embed_dim"], options["encoder_attention_heads"]
-    for depth in DEPTHS:
-        if options[depth] > len(theirs):
-            raise DataError(
-                f"{depth} is {options[depth]:,}, and there are {len(theirs)} weights",
-                fix=COPY_AGAIN,
-            )
     source, target, output = (theirs[name] for name in (SOURCE, TARGET, OUTPUT))
     tie: Tie = "none"
     if torch.equal(target, output):
@@ -183,11 +168,9 @@ def _config(options: dict[str, Any], theirs: dict[str, Tensor], *, shared: bool)
         d_k=d_model // heads,
         d_v=d_model // heads,
         norm_epsilon=NORM_EPSILON,
-        dropout=float(options.get("dropout") or 0),
-        attention_dropout=float(options.get("attention_dropout") or 0),
-        relu_dropout=float(
-            options.get("activation_dropout") or options.get("relu_dropout") or 0
-        ),
+        dropout=share(options, "dropout"),
+        attention_dropout=share(options, "attention_dropout"),
+        relu_dropout=share(options, "activation_dropout") or share(options, "relu_dropout"),
         positions="learned",
         max_positions=max(min(rows, default=POSITIONS), 1),
         tie=tie,
@@ -277,10 +260,10 @@ def _codec(folder: Path, options: dict[str, Any], pretokenize: Pretokenize) -> C
         table = (*first, *_read_dictionary(folder / f"dict.{language}.txt"))
         try:
             if codes.suffix in (".model", ".spm"):
-                kind = TableVocabulary.of_model(codes.read_bytes()).kind
-                sides.append(TableVocabulary(codes.read_bytes(), kind, table))
+                kind = TableVocabulary.of_model(read_bytes(codes)).kind
+                sides.append(TableVocabulary(read_bytes(codes), kind, table))
             else:
-                sides.append(CodesVocabulary(codes.read_bytes(), "bpe", table))
+                sides.append(CodesVocabulary(read_bytes(codes), "bpe", table))
         except (DataError, RuntimeError) as problem:
             raise DataError(
                 f"{codes} is not a file of BPE codes: {problem}", fix=COPY_AGAIN
@@ -301,7 +284,7 @@ def _find_codes(folder: Path) -> Path:
     """Return the file of merges, or the SentencePiece model, by the names that are usual."""
     found = sorted({*folder.glob("*code*"), *folder.glob("*.spm"), *folder.glob("*.model")})
     if len(found) != 1:
-        raise UsageError(
+        raise DataError(
             f"{folder} holds {len(found)} files of BPE codes (bpecodes, code, *.codes,"
             " sentencepiece.bpe.model), and one is wanted",
             fix="put it beside the checkpoint",
@@ -312,11 +295,7 @@ def _find_codes(folder: Path) -> Path:
 def _read_dictionary(path: Path) -> list[str]:
     """Return the pieces of a dictionary: lines of a piece and its count."""
     try:
-        lines = path.read_bytes().decode().rstrip("\n").split("\n")
-    except OSError as problem:
-        raise UsageError(
-            f"{path} cannot be read: {problem.strerror}", fix="put it beside the checkpoint"
-        ) from None
+        lines = read_bytes(path).decode().rstrip("\n").split("\n")
     except UnicodeDecodeError:
         raise DataError(f"{path} is not text in UTF-8", fix=COPY_AGAIN) from None
     pieces: dict[str, None] = dict.fromkeys(FIRST)

@@ -3,10 +3,8 @@
 Neither transformers nor a network is needed, and no code of the folder is run.
 """
 
-import json
 import math
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, NamedTuple, get_args
 
 import torch
@@ -15,7 +13,7 @@ from safetensors.torch import load_file
 from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
-from aiayn.checkpoint import ModelFile, build_model
+from aiayn.checkpoint import ModelFile
 from aiayn.config import (
     Activation,
     Config,
@@ -30,7 +28,19 @@ from aiayn.data.settings import LANGUAGES, CodecSettings, Subword
 from aiayn.data.vocabulary import TableVocabulary
 from aiayn.errors import DataError, UsageError
 from aiayn.export import marian_mt_model
-from aiayn.export.archive import check_archive
+from aiayn.export.foreign_files import (
+    COPY_AGAIN,
+    NOT_OURS,
+    beam,
+    check_sizes,
+    float_weights,
+    load_checkpoint,
+    read_bytes,
+    read_json,
+    share,
+    single_values,
+    wanted_parameters,
+)
 from aiayn.special_ids import PAD
 
 # Required values of settings in config.json, if they are there.
@@ -54,7 +64,6 @@ SOURCE, TARGET, OUTPUT = (
 )
 # The pieces of our first three ids, and the defaults of MarianTokenizer.
 SPECIAL_TOKENS = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-COPY_AGAIN = "copy the file again"
 
 
 class IdMap(NamedTuple):
@@ -74,20 +83,13 @@ def read(folder: Path) -> ModelFile:
             fix="give the folder of a MarianMTModel; one from a hub has to be downloaded first",
         )
     settings = _read_settings(folder / "config.json")
-    tokenizer = _read_json(folder / "tokenizer_config.json", optional=True)
+    tokenizer = _read_optional(folder / "tokenizer_config.json")
     source, target = _read_ids(folder, settings, tokenizer)
     codec = _codec(folder, tokenizer, source, target)
     theirs = _read_weights(folder)
-    # Each layer has weights of its own, so a claim of more layers is false.
-    if (most := max(settings[depth] for depth in DEPTHS)) > len(theirs):
-        layers = f"{most:,} layers"
-        raise DataError(f"config.json has {layers}, and the weights fewer", fix=COPY_AGAIN)
     _complete(theirs, settings)
     output_bias = bool(theirs.get(marian_mt_model.OUTPUT_BIAS, torch.zeros(1)).any())
     config = _config(settings, _tie(theirs, shared=codec.shared), output_bias)
-    # Shapes are all that is needed of our model, so it takes no memory.
-    with torch.device("meta"):
-        model = build_model(Config(model=config), codec)
     rows = {
         "source_embedding.weight": source.order,
         "target_embedding.weight": target.order,
@@ -96,40 +98,40 @@ def read(folder: Path) -> ModelFile:
     }
     our_order = marian_mt_model.sines_first(config.d_model).argsort()
     weights = {}
-    for name, wanted in model.state_dict().items():
+    for name, wanted in wanted_parameters(Config(model=config), codec, len(theirs)).items():
         found = _take(theirs, marian_mt_model.their_name(name), wanted.shape)
         found = found[rows[name]] if name in rows else found
         weights[name] = marian_mt_model.reorder(name, found, our_order).contiguous()
     if weights["target_embedding.weight"][PAD].any():
         raise DataError(
             "the embedding of padding, from which the decoder starts, is not zero",
-            fix="this model cannot be imported",
+            fix=NOT_OURS,
         )
     if config.tie != "none":
         weights["output.weight"] = weights["target_embedding.weight"]
     if config.tie == "all":
         weights["source_embedding.weight"] = weights["target_embedding.weight"]
-    search = {**settings, **_read_json(folder / "generation_config.json", optional=True)}
+    search = {**settings, **_read_optional(folder / "generation_config.json")}
     # The beam only: their length penalty is another formula, so alpha stays ours.
-    decode = DecodeConfig(beam=search.get("num_beams") or DecodeConfig().beam)
+    decode = DecodeConfig(beam=beam(search.get("num_beams")))
     whole, history = Config(model=config, decode=decode), {"imported": folder.resolve().name}
     return ModelFile(config=whole, codec=codec, weights=weights, history=history)
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
     """Read config.json; refuse what our models cannot represent."""
-    settings = {"model_type": "not given", **_read_json(path)}
+    settings = {"model_type": "not given", **single_values(read_json(path))}
 
-    def refuse(name: str, wanted: object, fix: str = "this model cannot be imported") -> None:
+    def refuse(name: str, wanted: object, fix: str = NOT_OURS) -> None:
         found = settings.get(name)
         raise DataError(f"{path}: {name} is {found}, expected {wanted}", fix=fix)
 
     if settings["model_type"] != "marian":
         refuse("model_type", "marian", "give the folder of a MarianMTModel")
     of_encoder = (f"encoder_{name}" for name in ON_BOTH_SIDES)
-    for name in ("vocab_size", "d_model", *DEPTHS, *of_encoder):
-        if not isinstance(settings.get(name), int):
-            refuse(name, "a whole number", COPY_AGAIN)
+    sizes = ["vocab_size", "d_model", *DEPTHS, *of_encoder]
+    sizes += ["decoder_vocab_size"] * (settings.get("decoder_vocab_size") is not None)
+    check_sizes(settings, sizes, path)
     wanted: dict[str, Any] = {name: value for name, value in WANTED.items() if name in settings}
     wanted |= {f"decoder_{name}": settings.get(f"encoder_{name}") for name in ON_BOTH_SIDES}
     wanted["decoder_start_token_id"] = settings.get("pad_token_id")
@@ -151,9 +153,9 @@ def _config(settings: dict[str, Any], tie: Tie, output_bias: bool) -> ModelConfi
         heads=heads,
         d_k=settings["d_model"] // heads,
         d_v=settings["d_model"] // heads,
-        dropout=settings.get("dropout", 0.1),
-        attention_dropout=settings.get("attention_dropout", 0.0),
-        relu_dropout=settings.get("activation_dropout", 0.0),
+        dropout=share({"dropout": 0.1, **settings}, "dropout"),
+        attention_dropout=share(settings, "attention_dropout"),
+        relu_dropout=share(settings, "activation_dropout"),
         activation=ACTIVATIONS[settings["activation_function"]],
         norm_epsilon=marian_mt_model.NORM_EPSILON,
         positions="sinusoidal",
@@ -168,7 +170,10 @@ def _read_ids(
     """Map the ids of both sides, which share one table unless the tokenizer says otherwise."""
     tokens = [tokenizer.get(name, usual) for name, usual in SPECIAL_TOKENS.items()]
     # Older folders describe a token by its content and more.
-    tokens = [token["content"] if isinstance(token, dict) else token for token in tokens]
+    tokens = [token.get("content") if isinstance(token, dict) else token for token in tokens]
+    if not all(isinstance(token, str) for token in tokens):
+        where = folder / "tokenizer_config.json"
+        raise DataError(f"{where} does not name its special tokens", fix=COPY_AGAIN)
     source = _order(folder / "vocab.json", settings["vocab_size"], tokens)
     name = "target_vocab.json" if tokenizer.get("separate_vocabs") else "vocab.json"
     size = settings.get("decoder_vocab_size") or settings["vocab_size"]
@@ -184,9 +189,9 @@ def _read_ids(
 
 
 def _order(path: Path, size: int, tokens: list[str]) -> IdMap:
-    ids: dict[str, int] = _read_json(path)
+    ids: dict[str, int] = single_values(read_json(path))
     missing = [token for token in tokens if token not in ids]
-    if missing or sorted(ids.values()) != list(range(size)):
+    if missing or len(ids) != size or {*ids.values()} != {*range(len(ids))}:
         lack = f"lacks {', '.join(missing)}" if missing else f"has {len(ids):,} ids"
         raise DataError(
             f"{path} {lack}, expected the ids 0 to {size - 1:,} with {', '.join(tokens)}",
@@ -202,7 +207,7 @@ def _codec(folder: Path, tokenizer: dict[str, Any], source: IdMap, target: IdMap
     """Return the vocabularies with our ids; a folder that we wrote holds its own."""
     if (folder / VOCABULARY_FOLDER).is_dir():
         return Codec.load(folder / VOCABULARY_FOLDER)
-    models = [_read_bytes(folder / name) for name in ("source.spm", "target.spm")]
+    models = [read_bytes(folder / name) for name in ("source.spm", "target.spm")]
     kinds = {_kind(model, folder) for model in models}
     kind: Subword = "bpe" if kinds == {"bpe"} else "unigram"
     languages = f"{tokenizer.get('source_lang')}-{tokenizer.get('target_lang')}"
@@ -234,20 +239,15 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
     modern, older = folder / "model.safetensors", folder / "pytorch_model.bin"
     path = modern if modern.is_file() else older
     if not path.is_file():
-        raise UsageError(
+        raise DataError(
             f"{folder} holds neither {modern.name} nor {older.name}",
             fix="give the folder of a MarianMTModel with its weights",
         )
     try:
-        if path == modern:
-            theirs = load_file(path)
-        else:
-            check_archive(path)
-            theirs = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError) as problem:
+        theirs = load_file(path) if path == modern else load_checkpoint(path)
+    except (SafetensorError, OSError) as problem:
         raise DataError(f"{path} cannot be read: {problem}", fix=COPY_AGAIN) from None
-    # Many are stored in float16.
-    return {name: weight.float() for name, weight in theirs.items()}
+    return float_weights(theirs, path)  # many are stored in float16
 
 
 def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> None:
@@ -261,7 +261,7 @@ def _complete(theirs: dict[str, Tensor], settings: dict[str, Any]) -> None:
             theirs[name] = theirs[instead]
     # Our models multiply embeddings by sqrt(d_model); one that does not is divided by it.
     if not settings.get("scale_embedding", False):
-        for name in (SOURCE, TARGET):
+        for name in theirs.keys() & {SOURCE, TARGET}:
             # Not in place: the output may be the same matrix.
             theirs[name] = theirs[name] / math.sqrt(settings["d_model"])
 
@@ -288,23 +288,5 @@ def _take(theirs: dict[str, Tensor], name: str, shape: torch.Size) -> Tensor:
     return found
 
 
-def _read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
-    if optional and not path.is_file():
-        return {}
-    try:
-        found = json.loads(_read_bytes(path))
-    except ValueError as problem:
-        raise DataError(f"{path} is not JSON: {problem}", fix=COPY_AGAIN) from None
-    if not isinstance(found, dict):
-        raise DataError(f"{path} is not a JSON object", fix=COPY_AGAIN)
-    return found
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as problem:
-        raise UsageError(
-            f"{path} cannot be read: {problem.strerror}",
-            fix="give a folder with config.json, weights, source.spm, target.spm, vocab.json",
-        ) from None
+def _read_optional(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}

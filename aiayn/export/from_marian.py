@@ -13,8 +13,9 @@ import torch
 import yaml
 from torch import Tensor
 
-from aiayn.checkpoint import ModelFile, SkipInit, build_model
+from aiayn.checkpoint import ModelFile
 from aiayn.config import (
+    ALPHA_LIMIT,
     Activation,
     Config,
     DecodeConfig,
@@ -29,12 +30,19 @@ from aiayn.data.settings import CodecSettings
 from aiayn.data.vocabulary import TableVocabulary, Vocabulary
 from aiayn.errors import DataError, UsageError
 from aiayn.export import marian_names as names
-from aiayn.export.archive import COPY_AGAIN, read_arrays
+from aiayn.export.foreign_files import (
+    COPY_AGAIN,
+    NOT_OURS,
+    beam,
+    check_sizes,
+    parse_yaml,
+    read_arrays,
+    read_bytes,
+    single_values,
+    wanted_parameters,
+)
 from aiayn.export.marian import CONFIG, DECODER
 
-NOT_OURS = "this model cannot be imported"
-# Larger sizes are not believed.
-LARGEST = 1 << 31
 DEPTHS = ("enc-depth", "dec-depth")
 SIZES = (*DEPTHS, "dim-emb", "transformer-heads", "transformer-dim-ffn")
 # Where the output is not tied, older versions stored it the other way round.
@@ -56,7 +64,8 @@ class Files(NamedTuple):
     model: Path
     vocabularies: Sequence[Path]
     """Of source and target: SentencePiece models, or YAML with the id of each piece."""
-    beam: int
+    decode: DecodeConfig
+    """The search that marian-decoder would make."""
 
 
 def read(path: Path) -> ModelFile:
@@ -73,16 +82,15 @@ def read(path: Path) -> ModelFile:
     _complete(theirs, files.model, scaled=math.sqrt(settings["dim-emb"]) if tables else 1.0)
     folder = files.model.parent
     if (folder / CONFIG).is_file():
-        config = read_yaml(folder / CONFIG, Config())
+        config = _read_our_config(folder / CONFIG)
         codec = Codec.load(folder / VOCABULARY_FOLDER)
         sides = [Side(v, v.ids_of_model()) for v in (codec.source, codec.target)]
     else:
         sides = _read_sides(files.vocabularies)
         codec = _codec(sides)
         model = _config(settings, theirs, tables=tables, shared=codec.shared)
-        config = Config(model=model, decode=DecodeConfig(beam=files.beam))
-    with torch.device("meta"), SkipInit():
-        wanted = build_model(config, codec).state_dict()
+        config = Config(model=model, decode=files.decode)
+    wanted = wanted_parameters(config, codec, len(theirs))
     weights = {
         name: _take(theirs, name, parameter, settings, sides)
         for name, parameter in wanted.items()
@@ -111,9 +119,11 @@ def _find(path: Path) -> Files:
     listed = next(
         (x for x in (Path(f"{model}.{DECODER}"), folder / DECODER) if x.is_file()), None
     )
-    told = _read_yaml(listed.read_bytes(), listed) if listed else {}
-    found = [folder / Path(str(name)).name for name in told.get("vocabs") or []]
-    found = found or sorted(folder.glob("*.spm"))
+    told = parse_yaml(read_bytes(listed), listed) if listed else {}
+    vocabs = told.get("vocabs") or []
+    if not isinstance(vocabs, list) or not all(isinstance(name, str) for name in vocabs):
+        raise DataError(f"{listed}: vocabs is not a list of files", fix=COPY_AGAIN)
+    found = [folder / Path(name).name for name in vocabs] or sorted(folder.glob("*.spm"))
     if len(found) == 1:
         found *= 2
     missing = [x for x in found if not x.is_file()]
@@ -121,21 +131,38 @@ def _find(path: Path) -> Files:
         has = (
             f"lacks {missing[0].name}" if missing else f"holds {len(found)} vocabularies (.spm)"
         )
-        raise UsageError(
+        raise DataError(
             f"{folder} {has}, and those of source and target are wanted",
             fix=f"put them beside {model.name}, and name them in {DECODER} as `vocabs`",
         )
-    beam = told.get("beam-size")
-    return Files(
-        model, found, beam if isinstance(beam, int) and beam > 0 else DecodeConfig().beam
+    return Files(model, found, _decode(told))
+
+
+def _decode(told: dict[Any, Any]) -> DecodeConfig:
+    """Return the search that a file for marian-decoder describes."""
+    alpha = told.get("normalize") or 0
+    is_exponent = isinstance(alpha, int | float) and 0 <= alpha < ALPHA_LIMIT
+    return DecodeConfig(
+        beam=beam(told.get("beam-size")),
+        alpha=float(alpha) if is_exponent else 0.0,
+        beam_rule="marian",
     )
+
+
+def _read_our_config(path: Path) -> Config:
+    """Return the settings that our export has written."""
+    try:
+        return read_yaml(path, Config())
+    except UsageError as problem:
+        raise DataError(problem.message, fix=COPY_AGAIN) from None
 
 
 def _read_settings(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """Read the settings in a .npz file; refuse what our models cannot represent."""
     if names.SETTINGS not in arrays:
         raise DataError(f"{path} has no {names.SETTINGS}", fix="give a model that Marian wrote")
-    settings = _read_yaml(arrays[names.SETTINGS].tobytes().rstrip(b"\0"), path)
+    text = arrays[names.SETTINGS].tobytes().rstrip(b"\0")
+    settings = single_values(parse_yaml(text, path))
     for name, allowed in _allowed(settings).items():
         if settings.get(name) not in allowed:
             raise DataError(
@@ -143,14 +170,7 @@ def _read_settings(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
                 f" {' or '.join(map(repr, allowed))} is wanted",
                 fix=NOT_OURS,
             )
-    for name in SIZES:
-        # Each layer has arrays of its own, so there cannot be more of them.
-        most = len(arrays) if name in DEPTHS else LARGEST
-        if type(settings.get(name)) is not int or not 0 < settings[name] <= most:
-            raise DataError(
-                f"{path}: {name} is {settings.get(name)!r}, and 1 to {most:,} is possible",
-                fix=COPY_AGAIN,
-            )
+    check_sizes(settings, SIZES, path)
     if settings["dim-emb"] % settings["transformer-heads"]:
         raise DataError(f"{path}: transformer-heads does not divide dim-emb", fix=NOT_OURS)
     return settings
@@ -168,19 +188,6 @@ def _allowed(settings: dict[str, Any]) -> dict[str, Sequence[object]]:
     }
 
 
-def _read_yaml(content: bytes, path: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(content.decode())
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        reason = " ".join(str(problem).split())
-        raise DataError(
-            f"{path}: its settings are not YAML: {reason}", fix=COPY_AGAIN
-        ) from None
-    if not isinstance(found, dict):
-        raise DataError(f"{path}: its settings are not names with values", fix=COPY_AGAIN)
-    return found
-
-
 def _complete(theirs: dict[str, Tensor], path: Path, *, scaled: float) -> None:
     """Add matrices that are tied and so not stored; scale embeddings as we do."""
     for name in (names.SOURCE, names.TARGET):
@@ -188,6 +195,9 @@ def _complete(theirs: dict[str, Tensor], path: Path, *, scaled: float) -> None:
             theirs[name] = theirs[names.SHARED]
         if name not in theirs:
             raise DataError(f"{path} lacks {name}", fix=COPY_AGAIN)
+    for name in (OLDER_OUTPUT, *names.OUTSIDE_LAYERS.values()):
+        if name in theirs and theirs[name].dim() != 2:
+            raise DataError(f"{path}: {name} is not a matrix", fix=COPY_AGAIN)
     if names.OUTPUT not in theirs:
         older = theirs.get(OLDER_OUTPUT)
         theirs[names.OUTPUT] = theirs[names.TARGET] if older is None else older.mT
@@ -233,28 +243,22 @@ def _read_sides(paths: Sequence[Path]) -> list[Side]:
 def _read_side(path: Path, beside: str) -> Side:
     model = path if path.suffix == ".spm" else path.with_name(beside)
     try:
-        vocabulary = TableVocabulary.of_model(model.read_bytes())
-    except OSError as problem:
-        raise UsageError(
-            f"{model} cannot be read: {problem.strerror}",
-            fix=f"put the SentencePiece model that belongs to {path.name} there",
-        ) from None
+        vocabulary = TableVocabulary.of_model(read_bytes(model))
     except RuntimeError as problem:
         raise DataError(
             f"{model} is not a SentencePiece model: {problem}", fix=COPY_AGAIN
         ) from None
     if path == model:
         return Side(vocabulary, vocabulary.ids_of_model())
-    ids = _read_yaml(path.read_bytes(), path)
+    # All of it is text for this loader: a piece may be `1` or `no`.
+    ids = single_values(parse_yaml(read_bytes(path), path, yaml.BaseLoader))
     marks = ["</s>", "<unk>"]
-    if sorted(map(str, ids.values())) != sorted(map(str, range(len(ids)))) or not (
-        ids.keys() >= set(marks)
-    ):
+    if {*ids.values()} != {*map(str, range(len(ids)))} or not ids.keys() >= {*marks}:
         raise DataError(
             f"{path} does not give the ids 0 to {len(ids) - 1:,} with </s> and <unk>",
             fix=COPY_AGAIN,
         )
-    pieces = sorted(map(str, ids), key=lambda piece: ids[piece])
+    pieces = sorted(ids, key=lambda piece: int(ids[piece]))
     table = tuple(dict.fromkeys(["<pad>", *marks, *pieces]))
     ours = {piece: i for i, piece in enumerate(table)}
     listed = TableVocabulary(vocabulary.model_bytes, vocabulary.kind, table)

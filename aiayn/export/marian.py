@@ -198,7 +198,7 @@ def _decoder(file: ModelFile) -> dict[str, Any]:
         "mini-batch": 64 if names.type_for(file.config.model) == "transformer" else 1,
         "maxi-batch": 100,
         "maxi-batch-sort": "src",
-        "allow-unk": True,
+        "allow-unk": file.config.decode.beam_rule == "paper",
         "allow-special": True,
     }
 
@@ -214,9 +214,9 @@ def _listed(vocabulary: Vocabulary) -> str:
 ONE_BY_ONE = """`mini-batch: 1` must stay: with a beam, Marian's
 transformer-new mixes up the sentences of a batch. """
 NOTES = f"""A sentence has at most {POSITIONS:,}
-tokens. SentencePiece knows no escapes: a text with the signs U+2581 or U+2585 loses them; aiayn
-keeps them. On the command line: `marian-decoder -c decoder.yml < text`. `aiayn import` reads
-this folder."""
+tokens. `aiayn generate --beam-rule marian` searches as Marian does. SentencePiece knows no
+escapes: a text with the signs U+2581 or U+2585 loses them; aiayn keeps them. On the command
+line: `marian-decoder -c decoder.yml < text`. `aiayn import` reads this folder."""
 
 
 def _readme(file: ModelFile) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from aiayn.generation.alignment import AlignedPair, Pair, align_words
 from aiayn.generation.engine import ROWS, Found, NumberedSegment, tokens_at_once
 from aiayn.generation.rules import NO_RULES
-from aiayn.generation.search import BeamSearch, Hypothesis, length_penalty
+from aiayn.generation.search import BeamSearch, Hypothesis
 from aiayn.generation.segmentation import Segment
 from aiayn.generation.translator import Report, Translator
 from aiayn.special_ids import EOS, PAD
@@ -80,6 +80,7 @@ class CTranslate2Translator(Translator):
             num_hypotheses=search.nbest if search.alpha == 0 else search.beam,
             length_penalty=0,
             no_repeat_ngram_size=search.rules.no_repeat,
+            disable_unk=not search.rules.unknown,
             min_decoding_length=min(search.rules.min_length, limit),
             max_decoding_length=limit,
             return_scores=True,
@@ -120,11 +121,11 @@ class CTranslate2Translator(Translator):
         ]
 
     def _in_order(self, scored: list[Scored]) -> list[Hypothesis]:
-        """Return hypotheses by the paper's length penalty: the completed ones, then others."""
+        """Return hypotheses by our length penalty: the completed ones, then others."""
         hypotheses = [
             Hypothesis(
                 without_end(ids),
-                log_p / length_penalty(len(ids), self.search.alpha),
+                log_p / self.search.penalty(float(len(ids))),
                 finished=ids[-1:] == [EOS],
             )
             for ids, log_p in scored

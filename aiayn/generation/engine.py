@@ -66,34 +66,38 @@ class Engine:
         self, work: deque[NumberedSegment], active: list[NumberedSegment]
     ) -> list[NumberedSegment]:
         """Return the sentences to begin, for which there is room from now on."""
-        if not work:
-            return []
-        places = self._places([*active, work[0]])
-        free = places - len(active)
-        if active and free * ADMITTED_PART < places:
-            return []
-        new = [work.popleft() for _ in range(min(free, len(work)))]
-        both = [segment for _, segment in active + new]
-        self.step.reserve(
-            self._room(active + new),
-            max(len(segment.source) for segment in both),
-            max(segment.task.limit for segment in both),
-        )
+        longest = longest_source(active)
+        new: list[NumberedSegment] = []
+        while work:
+            longest = max(longest, len(work[0][1].source))
+            free = self._places(longest) - len(active) - len(new)
+            if free <= 0 or (
+                active and not new and free * ADMITTED_PART < self._places(longest)
+            ):
+                break
+            new.append(work.popleft())
+        if new:
+            limit = max(segment.task.limit for _, segment in active + new)
+            self.step.reserve(self._room(active + new), longest_source(active + new), limit)
         return new
 
     def _room(self, sentences: list[NumberedSegment]) -> int:
         """Return how many places to have for these: hardly more than they need."""
-        return min(self._places(sentences), round_up(len(sentences)))
+        return min(self._places(longest_source(sentences)), round_up(len(sentences)))
 
-    def _places(self, sentences: list[NumberedSegment]) -> int:
-        """Return how many sentences of this size are searched at once."""
-        longest = max(len(segment.source) for _, segment in sentences)
+    def _places(self, longest: int) -> int:
+        """Return how many sentences are searched at once, of which the longest is so long."""
         width = self.search.width
         tokens = tokens_at_once(self.batch_tokens, width)
         places = max(1, min(tokens // longest, ROWS // width, self.most))
         # Few sizes, an eighth apart: room is not made anew for each length.
         step = 1 << max(0, places.bit_length() - 3)
         return places // step * step
+
+
+def longest_source(sentences: list[NumberedSegment]) -> int:
+    """Return the length of the longest source; 0 if there is none."""
+    return max((len(segment.source) for _, segment in sentences), default=0)
 
 
 def tokens_at_once(batch_tokens: int, width: int) -> int:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, assert_never
 
 from aiayn import console
 from aiayn.config import FormatName
-from aiayn.data.atomic import TEMPORARY, sync, write_json
+from aiayn.data.atomic import TEMPORARY, open_locked, sync, write_json
 from aiayn.errors import DataError, Stopped, counted
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Output, Translation
@@ -124,11 +124,11 @@ class ResumableFile:
         self.changed: list[str] = []
         """Settings that have changed since the partial file was written."""
         self._digest_so_far = ""
+        self._file = open_locked(self.partial)
         self._written = self._read_progress()
         self._saved, self._saved_at = self.lines, time.monotonic()
         if self.lines == 0:
             self.note.unlink(missing_ok=True)
-        self._file = self.partial.open("r+b" if self.lines else "wb")
         self._file.truncate(self._written.size)
         self._file.seek(self._written.size)
 

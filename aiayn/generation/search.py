@@ -14,7 +14,7 @@ P places; B of them in use; J hypotheses of each; C candidates; T tokens; W voca
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aiayn.config import ALPHA_LIMIT, DecodeConfig
+from aiayn.config import ALPHA_LIMIT, BeamRule, DecodeConfig
 from aiayn.errors import UsageError
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.generation.tree_rule import TreeRule, TreeTask
@@ -99,9 +99,9 @@ class Search(Protocol):
         """Return a state without sentences."""
 
 
-def length_penalty(length: Length, alpha: float) -> Length:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts EOS."""
-    penalty: Length = ((5 + length) / 6) ** alpha
+def length_penalty(length: Length, alpha: float, rule: BeamRule = "paper") -> Length:
+    """lp(Y) = ((5 + |Y|) / 6)^alpha, where |Y| counts EOS; Marian's is |Y|^alpha."""
+    penalty: Length = (length if rule == "marian" else (5 + length) / 6) ** alpha
     return penalty
 
 
@@ -113,10 +113,12 @@ class BeamSearch:
     `beam` places among the completed hypotheses, and the best `beam` of the others are extended
     further. A sentence is finished at its length limit, or as soon as no continuation can be
     among its `nbest`: log P only falls, so log P / lp(limit) bounds the score of each.
+    By Marian's rule the best `beam` are considered, and one less for each that has ended.
     """
 
     beam: int = DEFAULT.beam
     alpha: float = DEFAULT.alpha
+    beam_rule: BeamRule = DEFAULT.beam_rule
     nbest: int = 1
     rules: Rules = NO_RULES
 
@@ -127,6 +129,7 @@ class BeamSearch:
         *,
         beam: int | None = None,
         alpha: float | None = None,
+        beam_rule: BeamRule | None = None,
         nbest: int | None = None,
         rules: Rules = NO_RULES,
     ) -> "BeamSearch":
@@ -147,12 +150,18 @@ class BeamSearch:
                 f"alpha {alpha:g} is not a length penalty",
                 fix=f"give a number of at least 0 and below {ALPHA_LIMIT}; the paper: 0.6",
             )
-        return cls(beam=beam, alpha=alpha, nbest=count, rules=rules)
+        rule = beam_rule or decode.beam_rule
+        rules = replace(rules, unknown=rules.unknown and rule != "marian")
+        return cls(beam=beam, alpha=alpha, beam_rule=rule, nbest=count, rules=rules)
 
     @property
     def width(self) -> int:
         """Hypotheses of a sentence that grow at once."""
         return self.beam
+
+    def penalty(self, length: Length) -> Length:
+        """Return lp(Y) for outputs of this length."""
+        return length_penalty(length, self.alpha, self.beam_rule)
 
     def start(self) -> "BeamState":
         """Return a state without sentences."""
@@ -297,7 +306,8 @@ class BeamState(SearchState):
         self.search = search
         # Differs from the paper, which has no beam of 1: the first EOS is final, as in greedy
         # search, so that one candidate is enough.
-        self.candidates = 2 * search.beam if search.beam > 1 else 1
+        widens = search.beam > 1 and search.beam_rule == "paper"
+        self.candidates = 2 * search.beam if widens else search.beam
         self.completed_P = np.zeros(0, dtype=object)
         self.to_beat_P = np.zeros(0)
         """The score that a hypothesis has to exceed to be wanted."""
@@ -319,6 +329,10 @@ class BeamState(SearchState):
             sums_BC = np.pad(sums_BC, ((0, 0), (0, missing)), constant_values=-math.inf)
             where_BC = np.pad(where_BC, ((0, 0), (0, missing)))
         slots_BC, tokens_BC = np.divmod(where_BC, words)
+        if self.search.beam_rule == "marian":
+            # The place of what has ended stays taken, so fewer continue at each end.
+            for sums_C, ended in zip(sums_BC, self.completed_P[places], strict=True):
+                sums_C[self.width - len(ended) :] = -math.inf
         ends_BC = tokens_BC == EOS
         if ends_BC.any():
             self._complete(places, sums_BC, slots_BC, ends_BC)
@@ -343,9 +357,7 @@ class BeamState(SearchState):
         for row, candidate in np.argwhere(ends_BC & (sums_BC > -math.inf)).tolist():
             place = places.start + row
             length = int(self.length_P[place])
-            score = float(sums_BC[row, candidate]) / length_penalty(
-                length + 1, self.search.alpha
-            )
+            score = float(sums_BC[row, candidate]) / self.search.penalty(float(length + 1))
             ids = self.ids_PJT[place, slots_BC[row, candidate], :length].tolist()
             completed = self.completed_P[place]
             completed.append(Hypothesis(ids, score, finished=True))
@@ -361,15 +373,13 @@ class BeamState(SearchState):
         # sentence ends by itself, with the same result.
         used = slice(0, self.count)
         limit_B = self.limit_P[used]
-        bound_B = self.sums_PJ[used, 0] / length_penalty(
-            limit_B.astype(np.float64), self.search.alpha
-        )
+        bound_B = self.sums_PJ[used, 0] / self.search.penalty(limit_B.astype(np.float64))
         return (self.length_P[used] >= limit_B) | (bound_B <= self.to_beat_P[used])
 
     def hypotheses_of(self, place: int) -> list[Hypothesis]:
         """Return the hypotheses of a sentence: the completed ones, then the others."""
         length = int(self.length_P[place])
-        penalty = length_penalty(length, self.search.alpha)
+        penalty = self.search.penalty(float(length))
         incomplete = [
             Hypothesis(ids.tolist(), float(total) / penalty, finished=False)
             for ids, total in zip(

@@ -217,8 +217,8 @@ def parse_head(raw: bytes) -> Request:
             raise Refused(HTTPStatus.BAD_REQUEST, "a header is malformed")
         headers[name.lower()] = value.strip()
     path = words[1].partition("?")[0]
-    usual = "keep-alive" if words[2] == "HTTP/1.1" else "close"
-    keeps_alive = headers.get("connection", usual).lower() == "keep-alive"
+    options = {word.strip().lower() for word in headers.get("connection", "").split(",")}
+    keeps_alive = "close" not in options and (words[2] != "HTTP/1.0" or "keep-alive" in options)
     return Request(words[0], path, headers, keeps_alive)
 
 

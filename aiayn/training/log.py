@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 
 from aiayn import console
+from aiayn.data.atomic import open_to_append
 from aiayn.run_folder import RunFolder
 from aiayn.validation import Validation
 
@@ -80,10 +81,7 @@ class TrainingLog:
         self.bar: ProgressBar | None = None
         self.width = 0
         if enabled:
-            self.files = [
-                path.open("a", encoding="utf-8", errors="backslashreplace")
-                for path in (run.metrics, run.log)
-            ]
+            self.files = [open_to_append(path) for path in (run.metrics, run.log)]
         if enabled and console.stderr.is_terminal:
             bar = BarColumn(console.bar_width(console.stderr.width - LINE - TIME_LEFT, BAR))
             columns = (bar, TextColumn("{task.description}"), TimeRemainingColumn())

@@ -3,14 +3,14 @@
     python recipes/bench/chaos.py --rounds 5 --seed 1
 
 In each round preprocess, train (on 1 to 3 processes) and generate are started again and again
-while faults strike them at random moments, then once more in peace. What they leave has to be
-what undisturbed commands leave: the same bytes of data and text, the same weights. No command
-may end with a traceback, or hang. A disk of its own, which can be full or read-only, needs
-Linux and `unshare -rm`; without it a limit on the size of files stands in for a full disk, and
-no folder is read-only.
+while faults strike them, then once more in peace. What they leave has to be what undisturbed
+commands leave: the same bytes of data and text, the same weights. No command may end with a
+traceback, or hang. A disk of its own, which can be full or read-only, needs Linux and `unshare
+-rm`; else a limit on the size of files stands in for a full disk, and nothing is read-only.
 """
 
 import argparse
+import faulthandler
 import json
 import multiprocessing
 import os
@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -42,17 +43,17 @@ LOADED_ONCE = [
 ]
 TALK = tempfile.TemporaryDirectory(prefix="chaos-talk-")
 PATIENCE = 120.0
-DISK_BYTES = 48 << 20
-BLOCK = 4096
+ON_A_DISK = 'mount -t tmpfs -o size=48m tmpfs "$0" && exec "$@"'
 STEPS = 24
+SIZES = ("--pairs", "1500", "--valid", "12", "--test", "30")
 TINY = (
     *("--preset", "tiny", "--device", "cpu", "--precision", "float32", "--steps", str(STEPS)),
     *("model.layers=1", "model.d_model=32", "model.d_ff=64", "model.heads=2", "model.d_k=16"),
     *("model.d_v=16", "batch.tokens=400", "batch.micro_tokens=100", "optim.warmup=60"),
     *("train.save_every=3", "train.valid_every=12", "train.log_every=1", "train.average=3"),
 )
-BEFORE = ("read-only", "clock", "torn")
-DURING = ("kill", "stop", "pause", "full disk", "vanished", "second")
+BEFORE = ("read-only", "clock")
+DURING = ("kill", "stop", "pause", "torn", "full disk", "vanished", "second")
 # What a disturbed command may exit with: done, refused, a process lost, stopped, killed.
 CODES = {0, 2, 3, 69, 75, -signal.SIGKILL, -signal.SIGTERM}
 
@@ -64,48 +65,41 @@ class Stage:
     line: list[str]
     output: Path
     processes: int = 1
-    seconds: float = 0.0
-    """How long it takes when nothing disturbs it."""
+    seconds: float = 0.0  # when nothing disturbs it
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--most", type=int, default=2, help="faults that strike one command")
-    parser.add_argument("--mounted", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--disk", type=Path, help=argparse.SUPPRESS)
     a = parser.parse_args()
-    if not a.mounted and can_mount():
-        own = ["unshare", "-rm", sys.executable, *sys.argv, "--mounted"]
-        sys.exit(subprocess.run(own, check=False).returncode)
     SERVER.set_forkserver_preload(LOADED_ONCE)
+    if a.disk:
+        sys.exit(run_rounds(a, a.disk))
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
-        if not a.mounted:
-            sys.exit(run_rounds(a, Path(name)))
-        mount("-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", name)
-        try:
-            sys.exit(run_rounds(a, Path(name)))
-        finally:
-            subprocess.run(["umount", "--lazy", name], check=True)
+        own = ["unshare", "-rm", "sh", "-c", ON_A_DISK, name]
+        if (
+            shutil.which("unshare")
+            and not subprocess.run([*own, "true"], check=False).returncode
+        ):
+            line = [*own, sys.executable, *sys.argv, "--disk", name]
+            sys.exit(subprocess.run(line, check=False).returncode)
+        sys.exit(run_rounds(a, Path(name)))
 
 
-def can_mount() -> bool:
-    trial = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", tempfile.gettempdir()]
-    return bool(shutil.which("unshare")) and not subprocess.run(trial, check=False).returncode
-
-
-def mount(*line: str) -> None:
-    subprocess.run(["mount", *line], check=True)
+def remount(output: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", str(output.parent.parent)], check=True)
 
 
 def run_rounds(a: argparse.Namespace, folder: Path) -> int:
     """Make the undisturbed run, then the rounds; return 0 if all end like it."""
-    disk = "a disk of its own" if a.mounted else "no disk of its own: never read-only"
+    disk = "a disk of its own" if a.disk else "no disk of its own: never read-only"
     print(f"seed {a.seed}, {a.rounds} rounds, at most {a.most} faults a command, {disk}")
-    text, calm, disturbed = write_text(folder / "text"), folder / "calm", folder / "disturbed"
+    text, calm, disturbed = folder / "text", folder / "calm", folder / "disturbed"
     calm.mkdir()
+    wait(start(Stage(["sample", str(text), *SIZES], text)))
     pipeline = stages(text, calm)
     for stage in pipeline:
         begin = time.monotonic()
@@ -115,9 +109,8 @@ def run_rounds(a: argparse.Namespace, folder: Path) -> int:
     failed = 0
     print("round  processes  faults with exit codes -> verdict", flush=True)
     for number in range(1, a.rounds + 1):
-        draw, begin = random.Random(f"{a.seed} {number}"), time.monotonic()
+        draw, begin, story = random.Random(f"{a.seed} {number}"), time.monotonic(), []
         processes = draw.randint(1, 3)
-        story: list[str] = []
         disturbed.mkdir()
         try:
             for stage, known in zip(stages(text, disturbed, processes), pipeline, strict=True):
@@ -127,31 +120,18 @@ def run_rounds(a: argparse.Namespace, folder: Path) -> int:
             verdict = "same"
         except (AssertionError, AiaynError) as problem:
             verdict, failed = f"DIFFERENT: {problem}", failed + 1
-        told = f"{' '.join(story)} -> {verdict} ({time.monotonic() - begin:.0f} s)"
-        print(f"{number:5}  {processes:9}  {told}", flush=True)
+        seconds = round(time.monotonic() - begin)
+        print(f"{number:5}  {processes:9}", *story, "->", verdict, f"({seconds} s)", flush=True)
         shutil.rmtree(disturbed)
     print(f"{a.rounds - failed} of {a.rounds} rounds ended as the undisturbed one did")
     return int(failed > 0)
-
-
-def write_text(folder: Path) -> Path:
-    """Write pairs whose translation is each word backwards, and lines to translate."""
-    folder.mkdir()
-    draw = random.Random(1)
-    words = [a + b for a in "bdgkmp" for b in "aeiou"]
-    for name, count in (("train", 3000), ("valid", 12), ("test", 40)):
-        lines = [draw.choices(words, k=draw.randint(1, 8)) for _ in range(count)]
-        for side, turn in (("en", 1), ("de", -1)):
-            text = "".join(" ".join(w[::turn] for w in line) + "\n" for line in lines)
-            (folder / f"{name}.{side}").write_text(text)
-    return folder
 
 
 def stages(text: Path, folder: Path, processes: int = 1) -> list[Stage]:
     """Return the three commands, with outputs in a folder."""
     data, run, out = folder / "data", folder / "run", folder / "out.de"
     train, valid = ([f"{text}/{x}.en", f"{text}/{x}.de"] for x in ("train", "valid"))
-    small = ["--vocab-size", "340", "--shard-size", "4000", "--workers", "1"]
+    small = ["--vocab-size", "600", "--shard-size", "4000", "--workers", "1"]
     generate = ["generate", str(run), "-i", f"{text}/test.en", "-o", str(out), "--threads", "1"]
     return [
         Stage(["preprocess", *train, "--valid", *valid, *small, "-o", str(data)], data),
@@ -168,8 +148,7 @@ def start(stage: Stage, largest: int | None = None, jump: float = 0.0) -> list[B
     many = {"WORLD_SIZE": stage.processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     running = []
     for rank in range(stage.processes):
-        handle, talk = tempfile.mkstemp(dir=TALK.name)
-        os.close(handle)
+        talk = f"{TALK.name}/{time.monotonic_ns()}"
         place = {} if stage.processes == 1 else {"RANK": rank, "LOCAL_RANK": rank, **many}
         arguments = (stage.line, talk, place, largest, jump)
         running.append(SERVER.Process(target=be_the_program, args=arguments, name=talk))
@@ -181,8 +160,10 @@ def be_the_program(
     line: list[str], talk: str, place: dict[str, object], largest: int | None, jump: float
 ) -> None:
     """Be `aiayn` in this process; what it says goes to a file."""
-    os.dup2(os.open(talk, os.O_WRONLY), 2)
+    os.dup2(os.open(talk, os.O_WRONLY | os.O_CREAT), 2)
     os.dup2(2, 1)
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(0.8 * PATIENCE)  # where it hangs
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ.update({name: str(value) for name, value in place.items()})
     torch.set_num_threads(1)
@@ -205,20 +186,21 @@ def wait(running: list[BaseProcess]) -> tuple[list[int | None], str]:
     for process in hanging:
         process.kill()
         process.join()
-    talk = "".join(Path(process.name).read_text(errors="replace") for process in running)
-    assert not hanging, f"{len(hanging)} of {len(running)} processes hang: {talk[-2000:]}"
-    return [process.exitcode for process in running], talk
+    files = [Path(each.name) for each in running if Path(each.name).exists()]
+    talk = "".join(file.read_text(errors="replace") for file in files)
+    codes = [process.exitcode for process in running]
+    assert not hanging, f"{len(hanging)} of {len(running)} hang: {codes} {talk[-9000:]}"
+    return codes, talk
 
 
 def disturb(stage: Stage, draw: random.Random, a: argparse.Namespace, story: list[str]) -> None:
     """Run a command several times with a fault each, then once in peace."""
     story.append(f"{stage.line[0]}:")
     for _ in range(draw.randint(1, a.most)):
-        fault = draw.choice([*DURING, *(BEFORE if a.mounted else BEFORE[1:])])
-        codes, talk = strike(stage, fault, draw, a.mounted)
+        fault = draw.choice([*DURING, *(BEFORE if a.disk else BEFORE[1:])])
+        codes, talk = strike(stage, fault, draw, bool(a.disk))
         story.append(f"{fault} {','.join(map(str, codes))};")
-        fine = "Traceback" not in talk and set(codes) <= CODES
-        assert fine, f"{fault}: {codes} {talk[-3000:]}"
+        assert "Traceback" not in talk and set(codes) <= CODES, f"{codes} {talk[-3000:]}"
     codes, talk = wait(start(stage))
     assert set(codes) == {0}, f"in peace: {codes} {talk[-3000:]}"
 
@@ -227,15 +209,12 @@ def strike(
     stage: Stage, fault: str, draw: random.Random, mounted: bool
 ) -> tuple[list[int | None], str]:
     """Run a command with a fault; return the exit codes and what was said."""
-    folder, disk = stage.output.parent, str(stage.output.parent.parent)
-    match fault:
-        case "torn":
-            tear(stage.output, draw)
-        case "clock":
-            for path in (folder, *folder.rglob("*")):
-                os.utime(path, (draw.uniform(0, 4e9),) * 2)  # 1970 to 2096
-        case "read-only":
-            mount("-o", "remount,ro", disk)
+    folder = stage.output.parent
+    if fault == "clock":
+        for path in (folder, *folder.rglob("*")):
+            os.utime(path, (draw.uniform(0, 4e9),) * 2)  # 1970 to 2096
+    if fault == "read-only":
+        remount(stage.output, "ro")
     limit = draw.randrange(1000, 100_000) if fault == "full disk" and not mounted else None
     running = start(stage, limit, jump=1e9 if fault == "clock" else 0.0)
     if fault in DURING:
@@ -245,10 +224,9 @@ def strike(
         return wait(running)
     finally:
         if fault == "read-only":
-            mount("-o", "remount,rw", disk)
+            remount(stage.output, "rw")
         (folder / "ballast").unlink(missing_ok=True)
         if (folder / "away").exists():
-            # What was written in its place is lost.
             shutil.rmtree(stage.output, ignore_errors=True)
             (folder / "away").rename(stage.output)
 
@@ -256,6 +234,7 @@ def strike(
 def strike_running(
     stage: Stage, fault: str, draw: random.Random, running: list[BaseProcess], mounted: bool
 ) -> None:
+    """Strike a command that runs."""
     folder, process = stage.output.parent, draw.choice(running)
     match fault:
         case "kill":
@@ -266,26 +245,36 @@ def strike_running(
             send(signal.SIGSTOP, process)
             time.sleep(draw.uniform(0.05, 0.5))
             send(signal.SIGCONT, process)
+        case "torn":
+            send(signal.SIGKILL, *running)
+            wait(running)
+            tear(stage.output / "last.pt", draw)
         case "full disk" if mounted:
-            free = os.statvfs(folder).f_bavail * BLOCK - draw.randrange(9) * BLOCK
-            with (folder / "ballast").open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, max(1, free))
+            fill(folder, left=draw.randrange(30_000))
         case "vanished" if stage.output.exists():
             stage.output.rename(folder / "away")
         case "second":
             running += start(stage)
 
 
+def fill(folder: Path, left: int) -> None:
+    """Fill the disk but for some bytes; the command may write meanwhile."""
+    with (folder / "ballast").open("wb") as file:
+        for _ in range(10):
+            with suppress(OSError):
+                free = shutil.disk_usage(folder).free - left
+                os.posix_fallocate(file.fileno(), 0, max(1, free))
+                return
+
+
 def send(number: int, *processes: BaseProcess) -> None:
-    for process in processes:
-        if process.is_alive() and process.pid:
-            os.kill(process.pid, number)
+    for process in filter(BaseProcess.is_alive, processes):
+        os.kill(process.pid or 0, number)
 
 
-def tear(output: Path, draw: random.Random) -> None:
+def tear(path: Path, draw: random.Random) -> None:
     """Change a byte of the newest checkpoint, and perhaps cut it short."""
-    path = output / "last.pt"
-    if path.exists() and (output / "previous.pt").exists():
+    if path.exists() and path.with_name("previous.pt").exists():
         content = bytearray(path.read_bytes())
         place = draw.randrange(len(content))
         content[place] ^= 255

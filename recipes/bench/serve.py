@@ -276,6 +276,8 @@ class Soak:
 
 def soak(model: Path, texts: list[str], a: argparse.Namespace) -> None:
     """Mix good and bad requests for some minutes, and look at the memory meanwhile."""
+    # Some are long enough to be cut into segments.
+    texts = [*texts, "", *(" ".join(texts[n : n + 25]) for n in range(0, len(texts), 50))]
     wanted = open_file_engine(model, a.precision)(texts)
     server = Server(model, "--precision", a.precision)
     load_of = Soak(server.port, texts, wanted)

@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154  # for the recipes, and from steps.sh
+# Shared by the recipes on Multi30k, after steps.sh: the text, a model of 3+3 layers, and its score.
+#
+#     corpus LANGUAGE...               set train, valid, test: of each a file .en and one for each LANGUAGE
+#     learn NAME DATA... [SETTING...]  train $WORK/NAME, by the best settings known for this corpus
+#     translate NAME MODEL LANGUAGE OPTIONS...    the test text, and its BLEU
+
+vocabulary=$(at_scale 8000 400)
+
+corpus() {
+    local language split file
+    if [ "$SCALE" = rehearsal ]; then
+        train=$WORK/sample/train valid=$WORK/sample/valid test=$WORK/sample/test
+        step "sample: English-German text made by rule" "$test.de" \
+            aiayn sample "$WORK/sample" --pairs 150 --valid 2 --test 2
+        for language in "$@"; do
+            for split in "$train" "$valid" "$test"; do
+                # No text made by rule is French: German in capitals stands in for it.
+                capture "$split.$language" "$split.$language" awk '{ print toupper($0) }' "$split.de"
+            done
+        done
+        return
+    fi
+    MULTI30K=${MULTI30K:-MULTI30K}
+    train=$MULTI30K/train valid=$MULTI30K/val test=$MULTI30K/test_2016_flickr
+    for language in en "$@"; do
+        for split in "$train" "$valid" "$test"; do
+            file=$split.$language
+            [ -n "$DRY_RUN" ] || [ -e "$file" ] || fail 3 "$file does not exist (MULTI30K=FOLDER sets the folder)" \
+                "get data/task1/raw of https://github.com/multi30k/dataset, unpack it, and run MULTI30K=FOLDER $0"
+        done
+    done
+}
+
+if [ "$SCALE" = rehearsal ]; then
+    shrink base
+    settings=("${small[@]}" model.layers=2)
+else
+    settings=(--config "$here/../multi30k/best.yaml")
+fi
+
+learn() { # NAME DATA... SETTING...
+    step "train $1" "$WORK/$1/average.pt" \
+        aiayn train "${@:2}" -o "$WORK/$1" --nproc "$GPUS" "${settings[@]}"
+}
+
+translate() { # NAME MODEL LANGUAGE OPTIONS...
+    step "translate by $1" "$WORK/$1.hyp" aiayn generate "$2" -i "$test.en" -o "$WORK/$1.hyp" "${@:4}"
+    capture "score $1" "$WORK/$1.json" aiayn score "$test.$3" -i "$WORK/$1.hyp" --json
+}
+
+# A line of a table in Markdown: the BLEU of each translation.
+table() { # NAME...
+    [ -z "$DRY_RUN" ] || return 0
+    python "$here/../bleu_table.py" "$SCALE" "${@/#/$WORK/}"
+}

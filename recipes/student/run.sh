@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# A student: a small decoder that learns from the translations of a larger model.
+#
+#     MULTI30K=FOLDER SCALE=laptop recipes/student/run.sh
+#
+# A teacher translates the training text, the best of 8 by chrF are kept, a reverse model leaves out
+# what it doubts, and a student of 3+1 layers learns the rest; beside it, the same student on the
+# original text. Both are translated greedily; the student in int8 and in CTranslate2, too.
+# SCALE=rehearsal runs the same steps on text made by rule; --dry-run only prints them.
+# shellcheck source=recipes/steps.sh
+. "$(dirname "$0")/../steps.sh"
+# shellcheck source=recipes/multi30k.sh
+. "$(dirname "$0")/../multi30k.sh"
+student=(model.decoder_layers=1 decode.beam=1)
+
+corpus de
+step "preprocess" "$WORK/data/manifest.json" \
+    aiayn preprocess "$train.en" "$train.de" --valid "$valid.en" "$valid.de" -o "$WORK/data" \
+    --vocab-size "$vocabulary"
+step "preprocess, reversed" "$WORK/reversed/manifest.json" \
+    aiayn preprocess "$train.de" "$train.en" --valid "$valid.de" "$valid.en" -o "$WORK/reversed" \
+    --vocab-from "$WORK/data"
+learn teacher "$WORK/data"
+learn reverse "$WORK/reversed"
+
+step "translate the training text" "$WORK/nbest.tsv" \
+    aiayn generate "$WORK/teacher/average.pt" -i "$train.en" -o "$WORK/nbest.tsv" \
+    --nbest "$(at_scale 8 2)" --min-length 3 --format tsv
+capture "choose by chrF" "$WORK/chosen.de" python "$here/choose.py" best "$WORK/nbest.tsv" "$train.de"
+capture "score by the reverse model" "$WORK/reverse.scores" \
+    aiayn score --model "$WORK/reverse/average.pt" "$WORK/chosen.de" "$train.en"
+step "leave out what it doubts most" "$WORK/distilled.de" \
+    python "$here/choose.py" keep 0.95 "$WORK/reverse.scores" "$train.en" "$WORK/chosen.de" \
+    "$WORK/distilled.en" "$WORK/distilled.de"
+step "preprocess, distilled" "$WORK/distilled/manifest.json" \
+    aiayn preprocess "$WORK/distilled.en" "$WORK/distilled.de" --valid "$valid.en" "$valid.de" \
+    -o "$WORK/distilled" --vocab-from "$WORK/data"
+
+learn student "$WORK/distilled" "${student[@]}"
+learn student-on-raw-text "$WORK/data" "${student[@]}"
+
+average=$WORK/student/average.pt
+translate teacher-beam-4 "$WORK/teacher/average.pt" de --beam 4 --alpha 1.4
+translate teacher-greedy "$WORK/teacher/average.pt" de --greedy
+translate student-greedy "$average" de --greedy
+translate student-raw-greedy "$WORK/student-on-raw-text/average.pt" de --greedy
+translate student-int8 "$average" de --greedy --precision int8
+step "export" "$WORK/ctranslate2/model.bin" \
+    aiayn export "$average" --to ctranslate2 --int8 -o "$WORK/ctranslate2" --verify "$(at_scale 20 2)"
+
+table teacher-beam-4 teacher-greedy student-greedy student-raw-greedy student-int8
+[ -n "$DRY_RUN" ] || python "$here/speed.py" "$test.en" "$WORK/teacher/average.pt" "$average" \
+    --rounds "$(at_scale 5 1)"
