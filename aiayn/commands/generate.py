@@ -71,8 +71,8 @@ class GenerateOptions:
     alpha: Annotated[float | None, _search(min=0)] = None
     """Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."""
     beam_rule: Annotated[BeamRule | None, _search()] = None
-    """marian: search as Marian does, with a beam that narrows by each end of an output, and the
-    length penalty |Y|^alpha."""
+    """marian: search as Marian does, with a beam that narrows by each end of an output, the
+    length penalty |Y|^alpha, and no unknown words."""
     extra_length: Annotated[int | None, _search(min=0)] = None
     """An output has at most this many more tokens than its input."""
     greedy: Annotated[bool, _rule("--greedy")] = False
@@ -98,7 +98,8 @@ class GenerateOptions:
     mean, 0 to 100, is then its score. Beyond the paper."""
     nbest: Annotated[int | None, _format(min=1, show_default="1")] = None
     """Translations of each line, one row each: the best first, samples in the order drawn.
-    Without --beam, the beam widens to hold them."""
+    Without --beam, the beam widens to hold them. Rows of text have no number of their line;
+    --format tsv, jsonl and moses have."""
     format: Annotated[FormatName, _format()] = "text"
     """text: translation, then score and alignment where asked for, tab-separated; tsv: line
     (from 1), rank, score, translation, alignment; jsonl: an object a line with line,

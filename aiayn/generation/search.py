@@ -14,7 +14,7 @@ P places; B of them in use; J hypotheses of each; C candidates; T tokens; W voca
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -113,8 +113,7 @@ class BeamSearch:
     `beam` places among the completed hypotheses, and the best `beam` of the others are extended
     further. A sentence is finished at its length limit, or as soon as no continuation can be
     among its `nbest`: log P only falls, so log P / lp(limit) bounds the score of each.
-    By Marian's rule the best `beam` extensions are considered, and one less for each that has
-    ended in EOS.
+    By Marian's rule the best `beam` are considered, and one less for each that has ended.
     """
 
     beam: int = DEFAULT.beam
@@ -152,6 +151,7 @@ class BeamSearch:
                 fix=f"give a number of at least 0 and below {ALPHA_LIMIT}; the paper: 0.6",
             )
         rule = beam_rule or decode.beam_rule
+        rules = replace(rules, unknown=rules.unknown and rule != "marian")
         return cls(beam=beam, alpha=alpha, beam_rule=rule, nbest=count, rules=rules)
 
     @property
