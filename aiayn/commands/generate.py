@@ -98,7 +98,8 @@ class GenerateOptions:
     mean, 0 to 100, is then its score. Beyond the paper."""
     nbest: Annotated[int | None, _format(min=1, show_default="1")] = None
     """Translations of each line, one row each: the best first, samples in the order drawn.
-    Without --beam, the beam widens to hold them."""
+    Without --beam, the beam widens to hold them. Rows of text have no number of their line;
+    --format tsv, jsonl and moses have."""
     format: Annotated[FormatName, _format()] = "text"
     """text: translation, then score and alignment where asked for, tab-separated; tsv: line
     (from 1), rank, score, translation, alignment; jsonl: an object a line with line,
