@@ -34,7 +34,9 @@ ACTIVATIONS = ("none", "relu", "swish")
 GROUPS = (1, 2, 4)
 
 
-class _Linear(Structure):
+class LinearInMemory(Structure):
+    """A linear layer as native.cpp reads it."""
+
     _fields_ = (
         ("precision", c_int32),
         ("inputs", c_int32),
@@ -47,15 +49,24 @@ class _Linear(Structure):
     )
 
 
-class _Norm(Structure):
+class NormInMemory(Structure):
+    """A layer normalization as native.cpp reads it."""
+
     _fields_ = (("weight", c_void_p), ("bias", c_void_p))
 
 
-class _Layer(Structure):
-    _fields_ = (*((f"linear_{n}", _Linear) for n in range(6)), ("norms", _Norm * 3))
+class LayerInMemory(Structure):
+    """A decoder layer as native.cpp reads it."""
+
+    _fields_ = (
+        *((f"linear_{n}", LinearInMemory) for n in range(6)),
+        ("norms", NormInMemory * 3),
+    )
 
 
-class _Decoder(Structure):
+class DecoderInMemory(Structure):
+    """A decoder as native.cpp reads it."""
+
     _fields_ = (
         ("layer_count", c_int32),
         ("d_model", c_int32),
@@ -63,8 +74,8 @@ class _Decoder(Structure):
         ("d_k", c_int32),
         ("d_v", c_int32),
         ("epsilon", c_float),
-        ("layers", POINTER(_Layer)),
-        ("output", _Linear),
+        ("layers", POINTER(LayerInMemory)),
+        ("output", LinearInMemory),
     )
 
 
@@ -201,9 +212,9 @@ class NativeLinear(InferenceLinear):
         self.kind = kind
         self.plain, self.activated = self.described("none"), self.described("relu")
 
-    def described(self, activation: str) -> _Linear:
+    def described(self, activation: str) -> LinearInMemory:
         """Return the layer as the kernels read it; it has to outlive them."""
-        return _Linear(
+        return LinearInMemory(
             self.kind,
             self.in_features,
             self.out_features,
@@ -222,7 +233,7 @@ class NativeLinear(InferenceLinear):
         """Return max(0, x W^T + b) in the same pass."""
         return self._multiply(x, self.activated)
 
-    def _multiply(self, x: Tensor, linear: _Linear) -> Tensor:
+    def _multiply(self, x: Tensor, linear: LinearInMemory) -> Tensor:
         x = x.contiguous()
         y = x.new_empty(*x.shape[:-1], self.out_features)
         rows = x.numel() // self.in_features
@@ -233,17 +244,19 @@ class NativeLinear(InferenceLinear):
 def describe_decoder(
     sizes: tuple[int, int, int, int],
     epsilon: float,
-    layers: Sequence[tuple[Sequence[_Linear], Sequence[nn.LayerNorm]]],
-    output: _Linear,
+    layers: Sequence[tuple[Sequence[LinearInMemory], Sequence[nn.LayerNorm]]],
+    output: LinearInMemory,
 ) -> Any:
     """Return a decoder as the kernels read it; sizes are d_model, heads, d_k and d_v."""
-    described = (_Layer * len(layers))(
+    described = (LayerInMemory * len(layers))(
         *(
-            _Layer(
+            LayerInMemory(
                 *linears,
-                (_Norm * 3)(*(_Norm(n.weight.data_ptr(), n.bias.data_ptr()) for n in norms)),
+                (NormInMemory * 3)(
+                    *(NormInMemory(n.weight.data_ptr(), n.bias.data_ptr()) for n in norms)
+                ),
             )
             for linears, norms in layers
         )
     )
-    return _Decoder(len(layers), *sizes, epsilon, described, output)
+    return DecoderInMemory(len(layers), *sizes, epsilon, described, output)
