@@ -4,7 +4,7 @@
 #
 #     recipes/alignment/run.sh [SEED...]        default: 1
 #
-# UPDATES= is the length of a run (600). About 10 minutes on two cores that nobody else uses.
+# UPDATES= is the length of a run (600).
 # SCALE=rehearsal trains for 4 updates; --dry-run only prints the steps. Prints the alignment error
 # rate and BLEU of each model on the test text.
 # shellcheck source=recipes/steps.sh
