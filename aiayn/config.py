@@ -209,7 +209,7 @@ class DecodeConfig:
     """Length penalty ((5 + |Y|) / 6)^alpha."""
     beam_rule: BeamRule = "paper"
     """paper: what has ended leaves its place to another hypothesis. marian: the beam narrows,
-    and the length penalty is |Y|^alpha, as in Marian."""
+    the length penalty is |Y|^alpha, and no word is unknown, as in Marian."""
     extra_length: int = 50
     """An output has at most this many more tokens than the input."""
     longest: int = 256

@@ -8,9 +8,10 @@ import pytest
 import torch
 from test_search import WORDS, Table, TableStep, all_scores, assert_same, run
 
+from aiayn.config import DecodeConfig
 from aiayn.generation.rules import Rules
 from aiayn.generation.search import BeamSearch, Hypothesis, Task
-from aiayn.special_ids import EOS, PAD
+from aiayn.special_ids import EOS, PAD, UNK
 
 LIMIT = 4
 WIDE = 81
@@ -39,6 +40,19 @@ def test_the_best_output_of_a_minimum_length_is_found(seed, length):
     wanted = {w: s for w, s in all_scores(table, LIMIT, 0.6).items() if len(w) >= length}
     found = search(table, Task(LIMIT), Rules(min_length=length), beam=WIDE)
     assert_same(found[0], best_of(wanted))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_output_without_unknown_words_is_found(seed):
+    table = Table(seed)
+    wanted = {w: s for w, s in all_scores(table, LIMIT, 0.6).items() if UNK not in w}
+    found = search(table, Task(LIMIT), Rules(unknown=False), beam=WIDE)
+    assert_same(found[0], best_of(wanted))
+
+
+@pytest.mark.parametrize(("rule", "may"), [("paper", True), ("marian", False)])
+def test_marians_rule_has_no_unknown_words(rule, may):
+    assert BeamSearch.of(DecodeConfig(beam_rule=rule)).rules == Rules(unknown=may)
 
 
 def test_every_one_of_the_n_best_has_the_minimum_length():

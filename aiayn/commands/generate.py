@@ -71,8 +71,8 @@ class GenerateOptions:
     alpha: Annotated[float | None, _search(min=0)] = None
     """Length penalty ((5 + |Y|) / 6)^alpha; the paper: 0.6, parsing 0.3."""
     beam_rule: Annotated[BeamRule | None, _search()] = None
-    """marian: search as Marian does, with a beam that narrows by each end of an output, and the
-    length penalty |Y|^alpha."""
+    """marian: search as Marian does, with a beam that narrows by each end of an output, the
+    length penalty |Y|^alpha, and no unknown words."""
     extra_length: Annotated[int | None, _search(min=0)] = None
     """An output has at most this many more tokens than its input."""
     greedy: Annotated[bool, _rule("--greedy")] = False
@@ -117,7 +117,11 @@ class GenerateOptions:
     faster, with a few other translations, and converted once into ~/.cache/aiayn; it needs
     aiayn\\[export], and has no ensembles, sampling or parsing."""
     precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"
-    """int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."""
+    """float32 is exact. On a CPU int8 (linear layers in 8 bits) is fastest and hardly less
+    exact, and bfloat16 is faster where the processor has it (AVX512_BF16, AMX)."""
+    compile: Annotated[bool, _run("--compile")] = False
+    """Decode by code that g++ compiles for this processor, once: much faster on a CPU, and
+    the same up to rounding."""
     threads: Annotated[int, _run(min=0)] = 0
     """CPU cores to use; 0: all."""
     batch_tokens: Annotated[int, _run(min=1)] = DECODING_BATCH_TOKENS

@@ -198,7 +198,7 @@ def _decoder(file: ModelFile) -> dict[str, Any]:
         "mini-batch": 64 if names.type_for(file.config.model) == "transformer" else 1,
         "maxi-batch": 100,
         "maxi-batch-sort": "src",
-        "allow-unk": True,
+        "allow-unk": file.config.decode.beam_rule == "paper",
         "allow-special": True,
     }
 

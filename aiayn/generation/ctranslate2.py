@@ -80,6 +80,7 @@ class CTranslate2Translator(Translator):
             num_hypotheses=search.nbest if search.alpha == 0 else search.beam,
             length_penalty=0,
             no_repeat_ngram_size=search.rules.no_repeat,
+            disable_unk=not search.rules.unknown,
             min_decoding_length=min(search.rules.min_length, limit),
             max_decoding_length=limit,
             return_scores=True,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aiayn.special_ids import EOS, PAD
+from aiayn.special_ids import EOS, PAD, UNK
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +22,8 @@ class Rules:
     """Fewest tokens before EOS."""
     no_repeat: int = 0
     """No n-gram of this length occurs twice in an output; 0: no such rule."""
+    unknown: bool = True
+    """Whether an output may have unknown words."""
 
     def apply(
         self,
@@ -38,6 +40,8 @@ class Rules:
             if length < len(prefix)
         }
         logits_BJW[..., PAD] = -math.inf
+        if not self.unknown:
+            logits_BJW[..., UNK] = -math.inf
         if length < self.min_length:
             logits_BJW[..., EOS] = -math.inf
         n = self.no_repeat
