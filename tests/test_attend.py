@@ -320,3 +320,10 @@ def test_a_parser_makes_its_own_tree(parser, aiayn):
     assert code == 0
     assert "translation: (TOP" in err
     assert out.startswith("cross attention, layer 2")
+
+
+def test_a_file_is_not_taken_for_a_sentence(trained, aiayn, tmp_path):
+    (tmp_path / "t.en").write_text("ba be\n")
+    code, out, err = aiayn("attend", trained, tmp_path / "t.en")
+    assert (code, out) == (2, "")
+    assert "t.en is a file, and a sentence is expected" in err

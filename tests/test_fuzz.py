@@ -5,12 +5,14 @@ tests/test_fuzz.py` tries thousands of new ones and prints how to repeat what fa
 """
 
 import io
+import json
 import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import getitem
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,6 +26,7 @@ from aiayn.checkpoint import ModelFile, build_model, load_model, save_model
 from aiayn.cli import main
 from aiayn.config import Config
 from aiayn.config_file import all_settings, apply_overrides, read_yaml, to_yaml
+from aiayn.data.folder import DataFolder
 from aiayn.data.inputs import ParallelText
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
@@ -297,6 +300,59 @@ def test_a_model_file_that_is_cut_or_has_more_is_refused_or_equal(original, data
     begin = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(begin, len(whole)))
     original.check(whole[:begin] + data.draw(st.binary(max_size=60)) + whole[end:])
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@cheap
+@given(data=st.data())
+def test_a_model_file_with_other_values_is_refused_or_is_a_model(original, data):
+    content = torch.load(io.BytesIO(original.content), weights_only=True)
+    *above, last = data.draw(st.sampled_from(paths_in(content)))
+    reduce(getitem, above, content)[last] = data.draw(
+        PLAIN | st.integers(0, 10**30) | st.binary(max_size=9)
+    )
+    torch.save(content, original.other)
+    with refusal_allowed():
+        load_model(original.other).build()
+
+
+def paths_in(content: dict) -> list[tuple[str, ...]]:
+    """Return the keys that lead to each value."""
+    found = []
+    for key, value in content.items():
+        found.append((key,))
+        if isinstance(value, dict):
+            found += [(key, *rest) for rest in paths_in(value)]
+    return found
+
+
+@cheap
+@given(data=st.data())
+def test_a_data_folder_with_other_values_is_refused_or_can_be_read(sharded, data):
+    path = data.draw(
+        st.sampled_from([sharded / "manifest.json", sharded / "vocab/settings.json"])
+    )
+    before = path.read_bytes()
+    content = json.loads(before)
+    *above, last = data.draw(st.sampled_from(paths_in(content)))
+    reduce(getitem, above, content)[last] = data.draw(PLAIN)
+    try:
+        path.write_text(json.dumps(content))
+        run("info", sharded)
+        with refusal_allowed():
+            folder = DataFolder.open(sharded)
+            assert folder.codec
+            folder.corpus("train").pair(0)
+    finally:
+        path.write_bytes(before)
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,11 @@
 import json
 import shutil
 import xml.etree.ElementTree as ElementTree
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
+from aiayn.checkpoint import load_model, save_model
 from aiayn.config import Config
 from aiayn.config_file import read_yaml
 from aiayn.presets import PRESETS, preset
@@ -56,11 +57,36 @@ def test_a_person_sees_thousands_apart(aiayn):
     assert "optim.warmup" in out
 
 
-def test_the_first_line_is_not_empty_and_an_empty_line_parts_two_things(aiayn, data):
-    lines = aiayn("info", "--preset", "base", data.path)[1].split("\n")
-    assert lines[0].split() == ["preset", "base"]
-    (second,) = [number for number, line in enumerate(lines) if str(data.path) in line]
-    assert (lines[second - 1], lines[second - 2] != "") == ("", True)
+def test_several_things_are_compared_in_a_few_lines(aiayn, data, trained, tmp_path):
+    other = shutil.copytree(trained, tmp_path / "other")
+    out = aiayn("info", trained, other, data.path, "--preset", "base")[1]
+    lines = [line.split() for line in out.splitlines()]
+    assert len(lines) < 15
+    assert [lines[0][:2], lines[1][:2]] == [["data", "train"], [str(data.path), "400"]]
+    first, second = (
+        lines.index(line) for line in lines if line[:1] in ([str(trained)], [str(other)])
+    )
+    assert lines[first][1:] == lines[second][1:]
+    assert "differ" not in out
+
+
+def test_runs_are_compared_by_the_settings_that_differ(aiayn, trained, tmp_path):
+    other = shutil.copytree(trained, tmp_path / "other")
+    model = load_model(other / "last.pt")
+    changed = replace(model.config.optim, warmup=77)
+    for name in ("last.pt", "average.pt"):
+        save_model(other / name, replace(model, config=replace(model.config, optim=changed)))
+    lines = [line.split() for line in aiayn("info", trained, other)[1].splitlines()]
+    (head,) = (number for number, line in enumerate(lines) if line[:1] == ["differ"])
+    assert lines[head + 1 :] == [["optim.warmup", "60", "77"], []]
+
+
+def test_every_name_in_json_with_a_space_has_one_without(told, trained):
+    found = told(trained)
+    assert found["target_tokens"] == found["target tokens"]
+    assert (
+        found["cost"]["floating_point_operations"] == found["cost"]["floating-point operations"]
+    )
 
 
 def test_the_settings_of_a_preset_are_a_file_for_train(aiayn, tmp_path):

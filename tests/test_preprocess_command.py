@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from toy import sample_pairs
 
 from aiayn.data.folder import DataFolder
 from aiayn.data.trees import delinearize, write
@@ -203,3 +204,28 @@ def test_what_is_no_vocabulary_is_refused(preprocess):
     assert (code, "neither a SentencePiece model nor a file of BPE codes" in err) == (3, True)
     code, err = preprocess("a.mrg", "--task", "parsing", "--vocab-from", "text")
     assert (code, "trees have symbols" in err) == (2, True)
+
+
+def test_validation_text_in_the_other_direction_is_told(aiayn, tmp_path):
+    pairs = list(sample_pairs(300, seed=1))
+    for number, language in enumerate(("en", "de")):
+        for part, some in (("train", pairs[:250]), ("valid", pairs[250:])):
+            text = "".join(f"{pair[number]}\n" for pair in some)
+            (tmp_path / f"{part}.{language}").write_text(text)
+    train, valid = ([tmp_path / f"{p}.{x}" for x in ("en", "de")] for p in ("train", "valid"))
+    for order, warned in ((valid, False), (valid[::-1], True)):
+        line = ("preprocess", *train, "--valid", *order, "--vocab-size", 400, "--force")
+        code, _, err = aiayn(*line, "-o", tmp_path / "data")
+        assert (code, "are the files of --valid the other way round?" in err) == (0, warned)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_what_fails_before_anything_can_be_resumed_leaves_nothing(aiayn, tmp_path, exists):
+    (tmp_path / "s").write_text("a b\n")
+    if exists:
+        (tmp_path / "data").mkdir()
+    line = ("preprocess", tmp_path / "s", tmp_path / "s", "-o", tmp_path / "data")
+    code, _, err = aiayn(*line)
+    assert (code, "--vocab-size is 37,000" in err) == (2, True)
+    assert list(tmp_path.glob("data*")) == ([tmp_path / "data"] if exists else [])
+    assert list(tmp_path.glob("data/*")) == []

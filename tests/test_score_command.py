@@ -324,3 +324,13 @@ def test_a_closed_pipe_ends_messages_as_quietly_as_results(tmp_path):
     )
     assert done.stdout.strip() in ("0", "141")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("reference", "hypothesis"), [("r.de", "h.hyp"), ("h.hyp", "r.de")])
+def test_reference_and_translation_in_each_others_place_are_told(
+    aiayn, tmp_path, reference, hypothesis
+):
+    for name in ("r.de", "h.hyp"):
+        (tmp_path / name).write_text("ein Hund sieht eine Katze\n")
+    err = aiayn(f"score {tmp_path / reference} -i {tmp_path / hypothesis}")[2]
+    assert ("h.hyp is taken for the reference" in err) == (reference == "h.hyp")

@@ -155,6 +155,7 @@ def test_a_manifest_names_no_file_outside_its_folder_and_no_odd_value(copied, ol
 
 def test_a_manifest_that_claims_more_than_the_shard_has_is_refused(copied):
     change_manifest(copied, '"pairs": 400', '"pairs": 400000000000')
+    change_manifest(copied, '"read": 400', '"read": 400000000000')
     with pytest.raises(DataError, match="the manifest says"):
         DataFolder.open(copied).corpus("train")
 

@@ -120,12 +120,17 @@ def test_two_steps_are_adams_with_beta1_0_9_beta2_0_98_and_epsilon_1e_9(make_sta
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
 
 
+DROPOUT = ("model.dropout=0.3", "model.attention_dropout=0.2", "model.relu_dropout=0.2")
+
+
+@pytest.mark.parametrize("dropout", [(), DROPOUT], ids=["without dropout", "with dropout"])
 @pytest.mark.parametrize("rows", [1, 3, 12])
 def test_a_micro_batch_that_does_not_fit_is_halved_with_the_same_gradient(
-    make_state, corpus, rows
+    make_state, corpus, rows, dropout
 ):
-    losses, whole = gradient(make_state("batch.micro_tokens=100000"), corpus)
-    state = make_state("batch.micro_tokens=100000")
+    settings = ("batch.micro_tokens=100000", *dropout)
+    losses, whole = gradient(make_state(*settings), corpus)
+    state = make_state(*settings)
     seen = out_of_memory_above(state, rows)
     cut_losses, cut = gradient(state, corpus)
     assert max(seen) > rows

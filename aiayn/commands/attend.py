@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -127,6 +128,12 @@ def read_sentence(text: str) -> str:
         if more:
             console.warn("only the first line of standard input is shown")
         return sentence.decode(errors="replace")
+    with suppress(OSError):  # a sentence may be too long for the name of a file
+        if Path(text).is_file():
+            raise UsageError(
+                f"{text} is a file, and a sentence is expected",
+                fix=f"send a line of it: head -n 1 {text} | aiayn attend MODEL -",
+            )
     # What the shell passes on that is not UTF-8 has no characters to show.
     return text.encode(errors="surrogateescape").decode(errors="replace")
 

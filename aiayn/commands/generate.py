@@ -98,7 +98,8 @@ class GenerateOptions:
     mean, 0 to 100, is then its score. Beyond the paper."""
     nbest: Annotated[int | None, _format(min=1, show_default="1")] = None
     """Translations of each line, one row each: the best first, samples in the order drawn.
-    Without --beam, the beam widens to hold them."""
+    Without --beam, the beam widens to hold them. Rows of text have no number of their line;
+    --format tsv, jsonl and moses have."""
     format: Annotated[FormatName, _format()] = "text"
     """text: translation, then score and alignment where asked for, tab-separated; tsv: line
     (from 1), rank, score, translation, alignment; jsonl: an object a line with line,
@@ -116,7 +117,11 @@ class GenerateOptions:
     faster, with a few other translations, and converted once into ~/.cache/aiayn; it needs
     aiayn\\[export], and has no ensembles, sampling or parsing."""
     precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"
-    """int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."""
+    """float32 is exact. On a CPU int8 (linear layers in 8 bits) is fastest and hardly less
+    exact, and bfloat16 is faster where the processor has it (AVX512_BF16, AMX)."""
+    compile: Annotated[bool, _run("--compile")] = False
+    """Decode by code that g++ compiles for this processor, once: much faster on a CPU, and
+    the same up to rounding."""
     threads: Annotated[int, _run(min=0)] = 0
     """CPU cores to use; 0: all."""
     batch_tokens: Annotated[int, _run(min=1)] = DECODING_BATCH_TOKENS
@@ -180,7 +185,8 @@ class GenerateOptions:
             if not more.is_dir() and not is_zipfile(more):
                 raise UsageError(
                     f"{more} is not a model of an ensemble",
-                    fix="give text by -i FILE, or on standard input",
+                    fix="give text by -i FILE, or on standard input: echo 'A sentence.' |"
+                    f" aiayn generate {self.models[0]}",
                 )
         if self.prefix == self.input == STDIN:
             raise UsageError("--prefix - leaves no standard input for the text", fix="pass -i")

@@ -1,5 +1,6 @@
 """`aiayn info`: describe a preset, a data folder, a run or a model."""
 
+import re
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,9 @@ EXAMPLES = (
     "aiayn info run data",
 )
 
+# What there is to describe; a run has a model, and goes by its own name.
+KINDS = ("data", "run", "model", "preset")
+
 _preset = partial(typer.Option, rich_help_panel="A preset of the paper")
 
 
@@ -34,7 +38,7 @@ class InfoOptions:
     """The options of `aiayn info`."""
 
     paths: Annotated[list[Path] | None, typer.Argument(metavar="[PATH]...")] = None
-    """Data folders, run folders and model files."""
+    """Data folders, run folders and model files; several are compared in tables."""
     preset: Annotated[str | None, _preset()] = None
     """Name of a preset: tiny, base, big, table3-A1 and so on."""
     presets: Annotated[bool, _preset("--presets")] = False
@@ -79,14 +83,62 @@ def info(options: InfoOptions) -> None:
 
 
 def print_all(found: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Print descriptions: for a person with an empty line between two of them."""
+    """Print one description in full, or several in tables that compare them."""
     if as_json:
-        console.result_json(found[0] if len(found) == 1 else found)
-        return
-    for number, description in enumerate(found):
-        if number:
+        described = [with_plain_keys(description) for description in found]
+        console.result_json(described[0] if len(described) == 1 else described)
+    elif len(found) == 1:
+        show(found[0])
+    else:
+        compare(found)
+
+
+def with_plain_keys(value: Any) -> Any:
+    """Add each value whose name is not a word under a name that is: `target_tokens`."""
+    if not isinstance(value, dict):
+        return value
+    nested = {key: with_plain_keys(each) for key, each in value.items()}
+    words = {re.sub(r"[^\w.]+", "_", key): each for key, each in nested.items() if " " in key}
+    return {**nested, **words}
+
+
+def compare(found: list[dict[str, Any]]) -> None:
+    """Print a row for each thing, a table for each kind, and how their settings differ."""
+    for kind in KINDS:
+        alike = [one for one in found if kind in one and kind_of(one) == kind]
+        if not alike:
+            continue
+        rows = [{kind: one[kind], **headline(one)} for one in alike]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        console.result_table(columns, [[row.get(name, "") for name in columns] for row in rows])
+        settings = [dict(flatten(one["settings"])) for one in alike]
+        names = dict.fromkeys(name for each in settings for name in each)
+        differing = [name for name in names if len({str(s.get(name)) for s in settings}) > 1]
+        if differing:
             console.result("")
-        show(description)
+            console.result_table(
+                ["differ in", *(str(one[kind]) for one in alike)],
+                [[name, *(each.get(name, "") for each in settings)] for name in differing],
+            )
+        console.result("")
+    console.say("aiayn info with one of them tells all")
+
+
+def kind_of(description: dict[str, Any]) -> str:
+    """Return what is described; a run has a model, too."""
+    return next(kind for kind in KINDS if kind in description)
+
+
+def headline(description: dict[str, Any]) -> dict[str, object]:
+    """Return the numbers by which things of a kind are compared."""
+    of = description
+    if "data" in of:
+        pairs = {f"{name} pairs": split["kept"] for name, split in of["splits"].items()}
+        sizes = {f"{side} vocabulary": of["vocabulary"][side] for side in ("source", "target")}
+        return {**pairs, **sizes}
+    steps: dict[str, object] = {n: of[n] for n in ("updates", "hours", "step") if n in of}
+    best = {f"best {name}": value for name, value in of.get("best", {}).items()}
+    return {**steps, **best, "parameters": of["parameters"]["total"]}
 
 
 def list_presets(*, as_json: bool) -> None:
@@ -146,7 +198,9 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
     from aiayn.data.manifest import MANIFEST_FILE
 
     if not path.exists():
-        raise UsageError(f"{path} does not exist", fix="check the path")
+        known = str(path) in PRESETS
+        fix = f"write --preset {path}" if known else "check the path"
+        raise UsageError(f"{path} does not exist", fix=fix)
     # Opening an unfinished data folder says that it is one; as a run it would hold no model.
     if (path / MANIFEST_FILE).exists() or (path / UNFINISHED_FOLDER).exists():
         folder = DataFolder.open(path)

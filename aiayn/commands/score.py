@@ -18,6 +18,9 @@ from aiayn.scoring.score import MetricName, Score, aligned, parse_band, require_
 if TYPE_CHECKING:
     from aiayn.scoring.bleu import LengthBucket
 
+# What files of translations are called.
+OUTPUT_SUFFIXES = (".hyp", ".out", ".output", ".sys", ".pred", ".mt", ".trans")
+
 EXAMPLES = (
     "aiayn generate RUN -i test.en | aiayn score test.de --paper --expect 27.3+-0.5",
     "aiayn score --trees gold.mrg -i parsed.mrg --json",
@@ -200,12 +203,25 @@ def read_texts(options: ScoreOptions) -> tuple[list[str], list[str] | None, list
     lines = {path: _read(path) for path in [*systems, *references]}
     for system, path in product(systems, references):
         require_same_count(lines[system], lines[path], names=(_name(system), _name(path)))
+    if warning := swapped(options.hypothesis, references):
+        console.warn(warning)
     hypotheses, *others = [lines[path] for path in systems]
     streams = [lines[path] for path in references]
     _warn(check_text(hypotheses, streams, name=_name(options.hypothesis)))
     if options.paper and options.compound is not False:
         _warn(check_hyphens(hypotheses))
     return hypotheses, others[0] if others else None, streams
+
+
+def swapped(hypothesis: Path, references: list[Path]) -> str:
+    """Return a warning if by their names reference and translation have changed places."""
+    named = [path for path in references if path.suffix in OUTPUT_SUFFIXES]
+    if not named or hypothesis.suffix in OUTPUT_SUFFIXES:
+        return ""
+    return (
+        f"{named[0]} is taken for the reference, and {_name(hypothesis)} for the translation;"
+        " if it is the other way round: aiayn score REF -i HYP"
+    )
 
 
 def score_parses(options: ScoreOptions, gold: Path) -> Score:

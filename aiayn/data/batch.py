@@ -5,7 +5,7 @@ B sentences; S, T source and target length; N tokens without padding.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,30 @@ from torch import Tensor
 from aiayn.data.shards import Ids
 from aiayn.kernels.layout import Layout, Packing
 from aiayn.special_ids import PAD
+
+
+class RowRange(NamedTuple):
+    """Where the rows of a part begin in what it is a part of, and how many that has."""
+
+    start: int
+    whole: int
+
+
+class BatchPart(NamedTuple):
+    """Which part of a larger batch a batch is."""
+
+    sentences: RowRange
+    source: RowRange
+    """Of the source tokens, without padding."""
+    target: RowRange
+    """Of the target tokens."""
+
+    def after(self, sentences: int, source: int, target: int) -> "BatchPart":
+        """Return the part that begins so many sentences and tokens later."""
+        counts = (sentences, source, target)
+        return BatchPart(
+            *(RowRange(p.start + n, p.whole) for p, n in zip(self, counts, strict=True))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +56,8 @@ class Batch:
     """Source and target tokens of each pair, known without asking the device."""
     guide_BTS: Tensor | None = None
     """Where each target token should look, for guided attention."""
+    part: BatchPart | None = None
+    """Which part of a larger batch it is, if that did not fit in memory."""
 
     @property
     def tokens(self) -> int:
@@ -76,8 +102,15 @@ class Batch:
         """Return the upper and the lower rows as batches of their own."""
         middle = self.rows // 2
         source, target = (sum(side) for side in zip(*self.lengths[:middle], strict=True))
-        upper = slice(middle), slice(source), slice(target)
-        lower = slice(middle, None), slice(source, None), slice(target, None)
+        whole = BatchPart(
+            RowRange(0, self.rows),
+            RowRange(0, self.source_index.size(0)),
+            RowRange(0, self.target_index.size(0)),
+        )
+        part = self.part or whole
+        upper = slice(middle), slice(source), slice(target), part
+        later = part.after(middle, source, target)
+        lower = slice(middle, None), slice(source, None), slice(target, None), later
         first, second = (
             Batch(
                 self.source_BS[rows],
@@ -87,8 +120,9 @@ class Batch:
                 self.gold_N[targets],
                 self.lengths[rows],
                 None if self.guide_BTS is None else self.guide_BTS[rows],
+                place,
             )
-            for rows, sources, targets in (upper, lower)
+            for rows, sources, targets, place in (upper, lower)
         )
         return first, second
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from aiayn.data.atomic import file_sha256
 from aiayn.data.codec import Codec
+from aiayn.data.direction import is_reversed
 from aiayn.data.inputs import split_lines
 from aiayn.data.manifest import MANIFEST_FILE, Counts, Manifest, SideCounts, Split, SplitName
 from aiayn.data.shards import REPAIR, Corpus
@@ -23,6 +24,8 @@ UNFINISHED_FOLDER = "unfinished"
 SUMS_FILE = "SHA256SUMS"
 # Share of unknown tokens above which there is a warning.
 MANY_UNKNOWN = 0.01
+# Pairs that tell the languages of a split.
+SAMPLED_PAIRS = 2000
 
 
 class DataFolder:
@@ -154,7 +157,27 @@ class DataFolder:
                 if of.unknown > MANY_UNKNOWN * of.tokens:
                     share = of.share(of.unknown)
                     found.append(f"{name}: {share} of the {side} tokens are unknown")
+            if name != "train" and self._is_reversed(name):
+                found.append(
+                    f"the source of {name} has the words of the training target, and its target"
+                    f" those of the training source: are the files of --{name} the other way"
+                    " round?"
+                )
         return found
+
+    def _is_reversed(self, split: SplitName) -> bool:
+        """Whether held-out pairs run from the target language to the source language."""
+        if self.codec.settings.task == "parsing":
+            return False
+        return is_reversed(self._sampled_text("train"), self._sampled_text(split))
+
+    def _sampled_text(self, split: SplitName) -> tuple[list[str], list[str]]:
+        """Return the text of some pairs, as the vocabulary spells it."""
+        corpus = self.corpus(split)
+        numbers = np.linspace(0, len(corpus) - 1, min(len(corpus), SAMPLED_PAIRS)).astype(int)
+        pairs = [corpus.pair(number) for number in numbers.tolist()]
+        source = [self.codec.source.decode(ids.tolist()) for ids, _ in pairs]
+        return source, [self.codec.target.decode(ids.tolist()) for _, ids in pairs]
 
     def checksums(self) -> dict[str, str]:
         """Return the sha256 of every file but the vocabulary, by name."""

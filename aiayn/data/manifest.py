@@ -103,6 +103,9 @@ class Manifest:
     def __post_init__(self) -> None:
         if self.bytes_per_id not in (2, 4) or "train" not in self.splits:
             raise ValueError("it has no training pairs with ids of 2 or 4 bytes")
+        for name, split in self.splits.items():
+            if sum(shard.pairs for shard in split.shards) != max(1, split.counts.kept):
+                raise ValueError(f"{name} has {split.counts.kept:,} pairs, and its shards not")
 
     @property
     def content(self) -> bytes:

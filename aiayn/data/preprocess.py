@@ -30,6 +30,7 @@ from aiayn.data.settings import Settings
 from aiayn.data.text import STDIN, open_bytes
 from aiayn.data.unfinished import (
     SPOOL,
+    STATE_FILE,
     Job,
     ShardRecord,
     State,
@@ -62,7 +63,13 @@ def preprocess(
     refuse_foreign(output)
     if dropped:
         require_writable(dropped)
-    with _stoppable(), lock_folder(output), _spooled(inputs, output) as read:
+    existed = output.exists()
+    with (
+        _stoppable(),
+        lock_folder(output),
+        _nothing_left(output, existed),
+        _spooled(inputs, output) as read,
+    ):
         job = Job(settings=settings, inputs=_hash_inputs(read, alignments))
         if force:
             clear(output)
@@ -163,6 +170,20 @@ def _hash_inputs(inputs: Inputs, alignments: Path | None) -> dict[SplitName, lis
             hashed[path] = InputFile(path=name, sha256=sha256, bytes=size)
             step(size)
     return {split: [hashed[path] for path in each] for split, each in paths.items()}
+
+
+@contextmanager
+def _nothing_left(output: Path, existed: bool) -> Iterator[None]:
+    """If the block fails before there is something to resume, leave no trace of it."""
+    try:
+        yield
+    except BaseException:
+        begun = (output / MANIFEST_FILE).is_file() or (output / STATE_FILE).is_file()
+        if output.is_dir() and not begun:
+            clear(output)
+            if not existed and not any(output.iterdir()):
+                output.rmdir()
+        raise
 
 
 @contextmanager

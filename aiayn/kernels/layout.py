@@ -21,6 +21,12 @@ from aiayn.kernels.autograd import apply
 MULTIPLE = 32
 
 
+def packed_rows(tokens: int, device: torch.device) -> int:
+    """Return how many rows so many tokens take when they are packed."""
+    least = tokens + spare_rows(device)
+    return least + -least % MULTIPLE
+
+
 @dataclass(frozen=True, slots=True)
 class Packing:
     """Which positions of a rectangle (B, L) hold tokens."""
@@ -47,8 +53,7 @@ class Packing:
         With the number of tokens of each sentence, it has `starts`.
         """
         tokens = index_N.size(0)
-        least = spare_rows(index_N.device)
-        index_R = F.pad(index_N, (0, least + -(tokens + least) % MULTIPLE))
+        index_R = F.pad(index_N, (0, packed_rows(tokens, index_N.device) - tokens))
         starts = None
         if tokens_B is not None:
             ends = F.pad(tokens_B, (1, 0)).cumsum(0, dtype=torch.int32)

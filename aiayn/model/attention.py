@@ -8,10 +8,10 @@ import math
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from aiayn.kernels import attention as kernels
+from aiayn.kernels.dropout import attention_dropout
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.linear import Linear, fused_linear
 from aiayn.model.restricted import is_worth_blocks, neighborhood, restricted_attention
@@ -36,7 +36,7 @@ def attention(
     scores_BHLM = q_BHLK @ k_BHMK.mT / math.sqrt(d_k)
     # exp(-inf) = 0: what a query may not look at has no weight.
     weights_BHLM = kernels.softmax(scores_BHLM.masked_fill(~allowed, -math.inf))
-    return F.dropout(weights_BHLM, dropout) @ v_BHMV, weights_BHLM
+    return attention_dropout(weights_BHLM, dropout) @ v_BHMV, weights_BHLM
 
 
 class MultiHeadAttention(nn.Module):

@@ -134,7 +134,7 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
         make = partial(make_chunk, seed, alignments=sides > len(LANGUAGES))
         chunks = map_in_order(make, count(), workers=workers)
         stack.enter_context(closing(chunks))
-        progress = console.progress("sample", total=wanted["train"], unit="pairs")
+        progress = console.progress("sample", total=sum(wanted.values()), unit="pairs")
         advance = stack.enter_context(progress)
         while any(left.values()):
             chunk = next(chunks)
@@ -145,8 +145,7 @@ def _write(paths: list[Path], wanted: dict[str, int], seed: int, workers: int) -
                 for side in range(sides):
                     text = "".join(f"{pair[side]}\n" for pair in taken)
                     files[sides * number + side].write(text.encode())
-                if part == "train":
-                    advance(len(taken))
+                advance(len(taken))
 
 
 def _unseen(pairs: list[Pair], seen: set[str]) -> Iterator[Pair]:

@@ -21,7 +21,9 @@ from aiayn.device import autocast
 from aiayn.distributed import ProcessGroup
 from aiayn.kernels.attention import can_attend_packed
 from aiayn.kernels.cross_entropy import fused_linear_cross_entropy
-from aiayn.model.transformer import Transformer
+from aiayn.kernels.dropout import Drawn, drawn_for
+from aiayn.kernels.layout import Layout, packed_rows
+from aiayn.model.transformer import Transformer, shift_right
 
 
 class Loss(NamedTuple):
@@ -48,6 +50,22 @@ def smoothed_cross_entropy(logits_NW: Tensor, gold_N: Tensor, smoothing: float) 
     )
 
 
+def decoder_states(model: Transformer, batch: Batch, source: Layout, target: Layout) -> Tensor:
+    """Return the decoder's output; of a part of a batch, with the dropout of the whole."""
+    if batch.part is None:
+        return model.states(batch.source_BS, batch.target_BT, source, target)
+    device = batch.gold_N.device
+    sentences, *sides = batch.part
+    of_source, of_target = (
+        drawn_for(Drawn(start, packed_rows(whole, device)), Drawn(*sentences))
+        for start, whole in sides
+    )
+    with of_source:
+        memory = model.encode(batch.source_BS, source)
+    with of_target:
+        return model.decode(shift_right(batch.target_BT), memory, target, source)
+
+
 def batch_loss(
     model: Transformer, batch: Batch, smoothing: float, *, compiled: bool = False
 ) -> Loss:
@@ -56,7 +74,7 @@ def batch_loss(
     plain = not c.attention_window and not c.attention_dropout
     packed = plain and can_attend_packed(c.d_k, c.d_v, batch.gold_N.device)
     layouts = batch.layouts(attend_packed=packed)
-    states_ND = model.states(batch.source_BS, batch.target_BT, *layouts)
+    states_ND = decoder_states(model, batch, *layouts)
     states_ND = states_ND[: batch.tokens]  # packed rows are rounded up
     output = model.output
     return Loss(

@@ -74,7 +74,8 @@ def accumulate_gradients(
 
     None: memory ran out. What did not fit will be halved; the sum has to begin again, because
     the failed attempt may have left a part of its gradient. It is the same sum over the same
-    tokens; only dropout draws anew for each half.
+    tokens, and halves draw the dropout of the whole, but for kernels that draw by themselves:
+    compiled layers, and attention with dropout on a GPU.
     """
     device, gradients = state.gradients.device, state.gradients
     fitting = [part for each in micro_batches for part in split_to_fit(each, state.too_large)]
@@ -140,11 +141,7 @@ def split_to_fit(micro_batch: MicroBatch, too_large: int) -> list[MicroBatch]:
     name, batch = micro_batch
     if not too_large or batch.padded_tokens < too_large or batch.rows == 1:
         return [micro_batch]
-    return [
-        part
-        for number, half in enumerate(batch.halves())
-        for part in split_to_fit((f"{name}.{number}", half), too_large)
-    ]
+    return [part for half in batch.halves() for part in split_to_fit((name, half), too_large)]
 
 
 def dropout_seed(seed: int, step: int, name: str) -> int:

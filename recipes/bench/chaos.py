@@ -10,6 +10,7 @@ traceback, or hang. A disk of its own, which can be full or read-only, needs Lin
 """
 
 import argparse
+import faulthandler
 import json
 import multiprocessing
 import os
@@ -161,6 +162,8 @@ def be_the_program(
     """Be `aiayn` in this process; what it says goes to a file."""
     os.dup2(os.open(talk, os.O_WRONLY | os.O_CREAT), 2)
     os.dup2(2, 1)
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(0.8 * PATIENCE)  # where it hangs
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ.update({name: str(value) for name, value in place.items()})
     torch.set_num_threads(1)
@@ -183,10 +186,11 @@ def wait(running: list[BaseProcess]) -> tuple[list[int | None], str]:
     for process in hanging:
         process.kill()
         process.join()
-    files = [Path(process.name) for process in running]
-    talk = "".join(file.read_text(errors="replace") for file in files if file.exists())
-    assert not hanging, f"{len(hanging)} of {len(running)} processes hang: {talk[-2000:]}"
-    return [process.exitcode for process in running], talk
+    files = [Path(each.name) for each in running if Path(each.name).exists()]
+    talk = "".join(file.read_text(errors="replace") for file in files)
+    codes = [process.exitcode for process in running]
+    assert not hanging, f"{len(hanging)} of {len(running)} hang: {codes} {talk[-9000:]}"
+    return codes, talk
 
 
 def disturb(stage: Stage, draw: random.Random, a: argparse.Namespace, story: list[str]) -> None:
