@@ -1,5 +1,9 @@
 """Subwords that are drawn anew: the same draw for (seed, epoch, pair), and the same text."""
 
+import math
+import subprocess
+import sys
+from collections import Counter
 from itertools import islice
 from random import Random
 
@@ -15,6 +19,7 @@ from aiayn.data.codec import Codec
 from aiayn.data.noise import add_noise, title_case, with_typos
 from aiayn.data.resampling import Resampling, resampling
 from aiayn.data.settings import CodecSettings
+from aiayn.data.subword_sampling import SubwordSampler
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import UsageError
 from aiayn.training.estimate import estimate
@@ -159,3 +164,36 @@ def test_title_case_leaves_the_inside_of_words_alone():
 
 def test_a_text_of_one_letter_survives_a_typo():
     assert {with_typos("a", Random(seed)) for seed in range(20)} <= {"a", "aa"}
+
+
+@pytest.mark.parametrize("line", [" ", "ba  de \u2603 g\u2581i", "\u00fcber>>deu<<", "z" * 300])
+def test_byte_pairs_are_those_of_sentencepiece_if_no_merge_is_left_out(line, data):
+    for text in (*LINES[:20], line):
+        found = SubwordSampler(data.codec.source, 0.0).encode([text], Random(1))
+        assert data.codec.source.decode(found[0]) == text
+        if text not in (" ", "z" * 300):
+            assert found == data.codec.source.encode_batch([text])
+
+
+def test_unigrams_are_drawn_by_their_probability():
+    both = vocabulary("unigram")
+    sampler, random = SubwordSampler(both, 0.2), Random(1)
+    drawn = Counter(tuple(sampler.encode(["ba"], random)[0]) for _ in range(4000))
+    (first, many), (second, few) = drawn.most_common(2)
+    log_p = [sum(both.scores(ids[:-1])) for ids in (first, second)]
+    assert both.decode(first) == both.decode(second) == "ba"
+    assert many / few == pytest.approx(math.exp(0.2 * (log_p[0] - log_p[1])), rel=0.3)
+
+
+def test_another_process_draws_the_same(data):
+    code = (
+        "import sys; from pathlib import Path; from random import Random;"
+        "from aiayn.data.folder import DataFolder;"
+        "from aiayn.data.subword_sampling import SubwordSampler;"
+        "codec = DataFolder.open(Path(sys.argv[1])).codec;"
+        "print(SubwordSampler(codec.source, 0.3).encode(sys.argv[2:], Random('1 2 3')))"
+    )
+    words = [sys.executable, "-c", code, str(data.path), *LINES[:9]]
+    other = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
+    here = SubwordSampler(data.codec.source, 0.3).encode(LINES[:9], Random("1 2 3"))
+    assert other.stdout.strip() == str(here)

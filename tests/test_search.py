@@ -15,12 +15,12 @@ from aiayn.generation.search import (
     BeamSearch,
     Hypothesis,
     Search,
-    Step,
     Task,
     length_penalty,
     round_up,
 )
 from aiayn.generation.segmentation import Segment
+from aiayn.generation.step import Step
 from aiayn.presets import preset
 from aiayn.special_ids import EOS, PAD
 

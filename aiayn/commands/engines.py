@@ -4,12 +4,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, assert_never, cast
 
+from aiayn import console
 from aiayn.errors import UsageError
 
 if TYPE_CHECKING:
     from aiayn.commands.generate import GenerateOptions
     from aiayn.distributed import ProcessGroup
     from aiayn.generation.translator import Translator
+    from aiayn.kernels.native import NativeKernels
 
 EngineName = Literal["torch", "ctranslate2"]
 USE_OURS = "pass --engine torch"
@@ -19,6 +21,10 @@ def require_engine(options: "GenerateOptions") -> None:
     """Refuse options that the engine does not have, and an engine that is not installed."""
     if options.engine == "torch":
         return
+    if options.compile:
+        raise UsageError(
+            "--compile is for our own search, and --engine is ctranslate2", fix="leave one out"
+        )
     if options.sample:
         raise UsageError(
             "--engine ctranslate2 excludes --sample: what it draws depends on the other lines",
@@ -62,7 +68,8 @@ def _open_ours(
     from aiayn.generation.prepare import load_models
     from aiayn.generation.translator import Translator
 
-    files, networks = load_models(paths, group.device, options.precision)
+    kernels = _compile(options, group) if options.compile else None
+    files, networks = load_models(paths, group.device, options.precision, kernels)
     decode = files[0].config.decode
     return Translator(
         networks,
@@ -75,6 +82,27 @@ def _open_ours(
         aligns=options.align,
         alignment_heads=[file.config.alignment_heads for file in files],
     )
+
+
+def _compile(options: "GenerateOptions", group: "ProcessGroup") -> "NativeKernels":
+    """Return compiled kernels for the models' precision."""
+    from aiayn.data.cache import cache_folder
+    from aiayn.kernels.native import compile_once
+
+    if group.device.type != "cpu":
+        raise UsageError(
+            f"--compile is for the CPU, and the device is {group.device.type}",
+            fix="leave --compile out, or pass --device cpu",
+        )
+    kernels, seconds = compile_once(cache_folder())
+    if seconds and group.is_first:
+        console.say(f"compiled the decoding step in {seconds:.1f} s, kept in {cache_folder()}")
+    if not kernels.supports(options.precision):
+        raise UsageError(
+            f"--compile has no --precision {options.precision} on this processor",
+            fix="leave --compile out, or pass --precision float32",
+        )
+    return kernels
 
 
 def _open_ctranslate2(

@@ -7,23 +7,18 @@ else, so it is the same after an interruption and in any number of processes.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 
 import numpy as np
-import sentencepiece
 
 from aiayn.config import BatchConfig
 from aiayn.data.codec import Codec
 from aiayn.data.language_tags import tag_length
 from aiayn.data.noise import add_noise
 from aiayn.data.shards import Corpus, Ids
-from aiayn.data.vocabulary import Vocabulary
+from aiayn.data.subword_sampling import SubwordSampler
 from aiayn.errors import UsageError
-
-# SentencePiece takes seeds of 32 bits, of which the largest means none.
-SEED_BITS = 31
-# Drawn twice before training, to see that draws repeat.
-REPEATED = ["a few words", "and others"]
 
 
 @dataclass(frozen=True)
@@ -47,23 +42,29 @@ class Resampling:
         texts = self.codec.source.decode(pair[0][tag:]), self.codec.target.decode(pair[1])
         if noisy:
             texts = add_noise(*texts, random)
-        source, target = self._encode(texts, random)
+        source, target = self._encode(*texts, random)
         source = [*pair[0][:tag], *source]
         if max(len(source), len(target)) > self.longest:
             return pair
         return np.array(source, dtype=np.int32), np.array(target, dtype=np.int32)
 
-    def _encode(self, texts: tuple[str, ...], random: Random) -> list[list[int]]:
-        strength = self.batch.sampling
+    def _encode(self, source: str, target: str, random: Random) -> list[list[int]]:
+        vocabularies = self.codec.source, self.codec.target
+        pairs = zip(vocabularies, self._samplers, (source, target), strict=True)
+        return [
+            sampler.encode([text], random)[0] if sampler else vocabulary.encode_batch([text])[0]
+            for vocabulary, sampler, text in pairs
+        ]
 
-        def encode(vocabulary: Vocabulary, texts: tuple[str, ...]) -> list[list[int]]:
-            if not strength:
-                return vocabulary.encode_batch(texts)
-            return vocabulary.sample(texts, strength, seed=random.getrandbits(SEED_BITS))
-
+    @cached_property
+    def _samplers(self) -> list[SubwordSampler | None]:
+        """Of source and target; None: subwords stay as they are."""
+        if not self.batch.sampling:
+            return [None, None]
+        source = SubwordSampler(self.codec.source, self.batch.sampling)
         if self.codec.shared:
-            return encode(self.codec.source, texts)
-        return [*encode(self.codec.source, texts[:1]), *encode(self.codec.target, texts[1:])]
+            return [source, source]
+        return [source, SubwordSampler(self.codec.target, self.batch.sampling)]
 
 
 def resampling(
@@ -107,18 +108,11 @@ def _require_lossless(codec: Codec, setting: str) -> None:
 
 
 def _require_samples(codec: Codec) -> None:
-    """Refuse characters, which cannot be cut otherwise, and a library that does not repeat."""
+    """Refuse characters, which cannot be cut otherwise."""
     for vocabulary in (codec.source, codec.target):
         if vocabulary.kind not in ("bpe", "unigram"):
             raise UsageError(
                 f"batch.sampling draws subwords, and the units of this data are"
                 f" {vocabulary.kind}acters",
                 fix="preprocess with --subword bpe or unigram, or leave batch.sampling out",
-            )
-        first, second = (vocabulary.sample(REPEATED, 0.5, seed=1) for _ in range(2))
-        if first != second:
-            raise UsageError(
-                f"sentencepiece {sentencepiece.__version__} does not draw the same subwords"
-                " for the same seed",
-                fix="install sentencepiece 0.2, or leave batch.sampling out",
             )

@@ -12,11 +12,7 @@ from functools import cached_property
 from io import BytesIO
 from typing import Any, Self
 
-from sentencepiece import (
-    SentencePieceProcessor,
-    SentencePieceTrainer,
-    set_random_generator_seed,
-)
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from aiayn.data.settings import TAG, Subword
 from aiayn.errors import DataError, UsageError
@@ -82,31 +78,16 @@ class Vocabulary:
             # Looked up here: SentencePiece would merge neighboring unknown words into one.
             words = (_escape(text).split() for text in texts)
             return [[*(self._word_ids.get(word, UNK) for word in w), EOS] for w in words]
-        texts = _escape_all(texts)
+        texts = escape_all(texts)
         if len(texts) == 1:
             # Of a list, SentencePiece makes a thread, however short it is.
             return [self._processor.encode(texts[0], add_eos=True)]
         ids: list[list[int]] = self._processor.encode(texts, add_eos=True, num_threads=1)
         return ids
 
-    def sample(self, texts: Sequence[str], strength: float, *, seed: int) -> list[list[int]]:
-        """Return the ids of texts, each ending in EOS, with subwords that the seed draws.
-
-        Of byte pairs, `strength` is the probability that a merge is left out; of unigrams, the
-        power of the probabilities that segmentations are drawn by.
-        """
-        set_random_generator_seed(seed)
-        # A list: SentencePiece works on one in a thread of its own, and only a thread that has
-        # drawn nothing yet begins at the seed.
-        ids: list[list[int]] = self._processor.encode(
-            _escape_all(texts),
-            add_eos=True,
-            enable_sampling=True,
-            alpha=strength,
-            nbest_size=-1,
-            num_threads=1,
-        )
-        return ids
+    def scores(self, ids: Iterable[int]) -> list[float]:
+        """Return what SentencePiece prefers pieces by: early merges, or probable pieces."""
+        return [float(self._processor.get_score(int(i))) for i in ids]
 
     @cached_property
     def _word_ids(self) -> dict[str, int]:
@@ -299,7 +280,8 @@ def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
     )
 
 
-def _escape_all(texts: Sequence[str]) -> list[str]:
+def escape_all(texts: Sequence[str]) -> list[str]:
+    """Return texts as SentencePiece gets them."""
     # One look at all of them is ten times faster than one at each, and nearly always enough.
     together = "".join(texts)
     if any(character in together for character in _CHARACTERS):

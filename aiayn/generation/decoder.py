@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aiayn.data.batch import pad
-from aiayn.generation.search import Ids, Step
+from aiayn.generation.step import Ids, Step
 from aiayn.generation.step_layer import Columns, NewColumns, StepLayer
 from aiayn.kernels.layout import Layout
 from aiayn.model.layers import DecoderLayer
@@ -83,6 +83,7 @@ class CachedDecoder:
         """Which columns are in the past of each hypothesis."""
         self.position_P = np.zeros(0, dtype=np.int64)
         """The position that comes next."""
+        self.source_length_P = np.zeros(0, dtype=np.int64)
         self.column_position_PC = np.zeros((0, 0), dtype=np.int64)
 
     def reserve(self, places: int, source_length: int, limit: int) -> None:
@@ -101,6 +102,7 @@ class CachedDecoder:
         self.target.reserve(places, columns)
         self.past_PJC = enlarged(self.past_PJC, (places, self.width, columns))
         self.position_P = enlarged(self.position_P, (places,))
+        self.source_length_P = enlarged(self.source_length_P, (places,))
         self.column_position_PC = enlarged(self.column_position_PC, (places, columns))
 
     def admit(self, sources: Sequence[list[int]]) -> Tensor:
@@ -113,6 +115,7 @@ class CachedDecoder:
         # All hypotheses of a sentence have their first position in common.
         self.past_PJC[first:last] = False
         self.position_P[first:last] = 0
+        self.source_length_P[first:last] = [len(source) for source in sources]
         slots_B1 = np.zeros((len(sources), 1), dtype=np.int64)
         # The start is padding, whose embedding is zero.
         y_BD = self.table_TD[:1].expand(len(sources), -1)
@@ -202,7 +205,12 @@ class CachedDecoder:
 
     def move(self, origins: Ids, places: Ids, count: int) -> None:
         """Move sentences to places whose own have ended; `count` sentences are left."""
-        for array in (self.past_PJC, self.position_P, self.column_position_PC):
+        for array in (
+            self.past_PJC,
+            self.position_P,
+            self.source_length_P,
+            self.column_position_PC,
+        ):
             array[places] = array[origins]
         for origin, place in zip(origins.tolist(), places.tolist(), strict=True):
             self.source.move(origin, place, self.source_length)

@@ -1,6 +1,7 @@
 """Models made ready for decoding: their weights do not change again."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -12,6 +13,7 @@ from aiayn.config import Precision
 from aiayn.device import choose_precision
 from aiayn.errors import UsageError
 from aiayn.kernels.linear import Linear, concat_weights
+from aiayn.kernels.native import NativeKernels, NativeLinear
 from aiayn.kernels.packed import BFloat16Linear, InferenceLinear, Int8Linear, PackedLinear
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import FeedForward
@@ -26,7 +28,10 @@ def plain(linear: Linear) -> nn.Module:
 
 
 def load_models(
-    paths: Sequence[Path], device: torch.device, precision: str
+    paths: Sequence[Path],
+    device: torch.device,
+    precision: str,
+    kernels: NativeKernels | None = None,
 ) -> tuple[list[ModelFile], list[Transformer]]:
     """Read one model, or the models of an ensemble, ready for decoding."""
     files = [load_model(path) for path in paths]
@@ -52,6 +57,9 @@ def load_models(
         if packs and dtype == torch.bfloat16:
             # Only products are in bfloat16: what is between them is as fast in float32.
             dtype, layers = torch.float32, (BFloat16Linear, BFloat16Linear)
+    if kernels is not None:
+        native = partial(NativeLinear, kernels=kernels, precision=precision)
+        dtype, layers = torch.float32, (native, native)
     models = [prepare(file.build(), *layers) for file in files]
     return files, [model.to(device, dtype) for model in models]
 

@@ -25,13 +25,13 @@ from torch import Tensor
 from aiayn.config import ALPHA_LIMIT, BeamRule, DecodeConfig
 from aiayn.errors import UsageError
 from aiayn.generation.rules import NO_RULES, Rules
+from aiayn.generation.step import Choose, Ids, Moves, Step
 from aiayn.generation.tree_rule import TreeRule, TreeTask
 from aiayn.kernels.topk import largest_sums
 from aiayn.special_ids import EOS, PAD
 
 DEFAULT = DecodeConfig()
 Length = TypeVar("Length", float, NDArray[np.float64])
-Ids = NDArray[np.int64]
 
 
 class Task(NamedTuple):
@@ -56,36 +56,6 @@ class Hypothesis(NamedTuple):
     """log P(Y | X) / lp(Y)."""
     finished: bool
     """Whether EOS came before the length limit."""
-
-
-class Moves(NamedTuple):
-    """Which sentences have moved, and to which places."""
-
-    origins: Ids
-    places: Ids
-
-
-class Step(Protocol):
-    """Extends hypotheses by one token, for sentences that each have a place."""
-
-    def reserve(self, places: int, source_length: int, limit: int) -> None:
-        """Make room for so many sentences, for sources and for outputs of these lengths."""
-
-    def admit(self, sources: Sequence[list[int]]) -> Tensor:
-        """Begin sentences at the places behind those in use.
-
-        Return the logits (B, 1, W) of their first tokens. Log-probabilities will do for logits.
-        """
-
-    def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
-        """Return the logits (B, J, W) of what follows the last tokens.
-
-        Slots are the hypotheses of the same sentence that each one continues. There may be more
-        rows than sentences; they mean nothing.
-        """
-
-    def move(self, origins: Ids, places: Ids, count: int) -> None:
-        """Move sentences to places whose own have ended; `count` are left in all."""
 
 
 class Search(Protocol):
@@ -173,7 +143,10 @@ class SearchState(ABC):
 
     def __init__(self, width: int, rules: Rules) -> None:
         self.width, self.rules, self.count = width, rules, 0
+        self.choose: Choose | None = None
+        """Finds the best extensions where no rule forbids any, if compiled code does."""
         self.task_P = np.zeros(0, dtype=object)
+        self.prefix_length_P = np.zeros(0, dtype=np.int64)
         self.limit_P = np.zeros(0, dtype=np.int64)
         self.length_P = np.zeros(0, dtype=np.int64)
         """Tokens of each hypothesis so far."""
@@ -208,6 +181,7 @@ class SearchState(ABC):
         self.count = new.stop
         for place, task in enumerate(tasks, start=new.start):
             self.task_P[place], self.limit_P[place] = task, task.limit
+            self.prefix_length_P[place] = len(task.prefix)
         self.length_P[new], self.sums_PJ[new] = 0, 0
         self._begin_trees(new, [task.tree for task in tasks if task.tree is not None])
         self._grow(new, logits_B1W)
@@ -247,15 +221,22 @@ class SearchState(ABC):
         """Set log P of what may not follow to -inf, in place, sentence by sentence."""
         slots = log_p_BJW.size(1)
         if self.tree_rule is not None:
-            length_B, task_B = self.length_P[places], self.task_P[places]
-            forced_B = length_B < np.array([len(task.prefix) for task in task_B])
+            length_B = self.length_P[places]
+            forced_B = length_B < self.prefix_length_P[places]
             left_B = self.limit_P[places] - length_B
             self.tree_rule.forbid(log_p_BJW, self.tree_PJF[places, :slots], left_B, forced_B)
+        if not self._is_restricted(places):
+            return
         for row, place in enumerate(range(places.start, places.stop)):
             length, prefix = self.length_P[place], self.task_P[place].prefix
             if self.rules != NO_RULES or length < len(prefix):
                 ids_1JT = self.ids_PJT[place : place + 1, :slots, :length]
                 self.rules.apply(log_p_BJW[row : row + 1], ids_1JT, [prefix])
+
+    def _is_restricted(self, places: slice) -> bool:
+        """Whether rules of text or prefixes forbid anything."""
+        forced_B = self.length_P[places] < self.prefix_length_P[places]
+        return self.rules != NO_RULES or bool(forced_B.any())
 
     @abstractmethod
     def extend(self, places: slice, log_p_BJW: Tensor) -> None:
@@ -318,6 +299,15 @@ class BeamState(SearchState):
             self.completed_P[place], self.to_beat_P[place] = [], -math.inf
         super().admit(tasks, logits_B1W)
 
+    def _grow(self, places: slice, logits_BJW: Tensor) -> None:
+        if self.choose is None or self.tree_rule is not None or self._is_restricted(places):
+            super()._grow(places, logits_BJW)
+            return
+        slots, words = logits_BJW.shape[1:]
+        best = self.choose(logits_BJW, self.sums_PJ[places, :slots], self.candidates)
+        self._keep(places, *best, words)
+        self.length_P[places] += 1
+
     def extend(self, places: slice, log_p_BJW: Tensor) -> None:
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
         slots, words = log_p_BJW.shape[1:]
@@ -328,6 +318,12 @@ class BeamState(SearchState):
             # A tiny vocabulary has fewer extensions than the beam is wide.
             sums_BC = np.pad(sums_BC, ((0, 0), (0, missing)), constant_values=-math.inf)
             where_BC = np.pad(where_BC, ((0, 0), (0, missing)))
+        self._keep(places, sums_BC, where_BC, words)
+
+    def _keep(
+        self, places: slice, sums_BC: NDArray[np.float32], where_BC: Ids, words: int
+    ) -> None:
+        """Complete what ends among the best extensions, and extend the best others."""
         slots_BC, tokens_BC = np.divmod(where_BC, words)
         if self.search.beam_rule == "marian":
             # The place of what has ended stays taken, so fewer continue at each end.

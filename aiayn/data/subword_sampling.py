@@ -1,0 +1,112 @@
+"""Subwords that are drawn: BPE-dropout, and sampling from a unigram model.
+
+Beyond the paper. SentencePiece draws, too, but from random numbers that no seed repeats in
+another process; so its pieces are drawn here, word by word, from a generator that is given.
+"""
+
+import math
+from collections.abc import Sequence
+from random import Random
+
+from aiayn.data.settings import TAG
+from aiayn.data.vocabulary import BYTES, SPACE, Vocabulary, escape_all
+from aiayn.special_ids import EOS
+
+# Words that are kept with what can be drawn; a corpus says the same ones again and again.
+KEPT_WORDS = 50_000
+# What a character that is no piece costs beside the worst piece, as in SentencePiece.
+UNKNOWN_PENALTY = 10.0
+
+# Of each end of a piece in a word: where it may begin, and how probable that is.
+Lattice = list[tuple[list[int], list[float]]]
+
+
+class SubwordSampler:
+    """Draws the pieces of a vocabulary of byte pairs or unigrams.
+
+    BPE-dropout (Provilkov et al. 2020): in each step every merge that fits is left out with
+    probability `strength`, and the best of the others is made, until none is left. Unigrams
+    (Kudo 2018): a segmentation is drawn by its probability to the power of `strength`.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, strength: float) -> None:
+        self.kind, self.strength = vocabulary.kind, strength
+        self._ids: dict[str, int] = {}
+        self._scores: dict[str, float] = {}
+        numbers = range(BYTES.stop, len(vocabulary))
+        scores = vocabulary.scores(numbers)
+        for i, piece, score in zip(numbers, vocabulary.pieces(numbers), scores, strict=True):
+            if not TAG.fullmatch(piece):
+                self._ids[piece], self._scores[piece] = i, score
+        self._longest = max(map(len, self._ids))
+        self._unknown = min(self._scores.values()) - UNKNOWN_PENALTY
+        self._lattices: dict[str, Lattice] = {}
+
+    def encode(self, texts: Sequence[str], random: Random) -> list[list[int]]:
+        """Return drawn ids of texts, each ending in EOS."""
+        draw = self._merge if self.kind == "bpe" else self._segment
+        found = []
+        for text in escape_all(texts):
+            ids = [
+                i
+                for word in text.split(" ")
+                for piece in draw(SPACE + word, random)
+                for i in self._spell(piece)
+            ]
+            found.append([*ids, EOS])
+        return found
+
+    def _spell(self, piece: str) -> Sequence[int]:
+        """Return the id of a piece, or those of the bytes of what is none."""
+        known = self._ids.get(piece)
+        if known is not None:
+            return (known,)
+        return [BYTES.start + byte for byte in piece.encode()]
+
+    def _merge(self, word: str, random: Random) -> list[str]:
+        """Return the byte pairs of a word, with merges left out."""
+        pieces, scores = list(word), self._scores
+        while True:
+            best, place = -math.inf, -1
+            for i in range(len(pieces) - 1):
+                score = scores.get(pieces[i] + pieces[i + 1], -math.inf)
+                # Drawn only where it matters: what is worse would not be made anyway.
+                if score > best and random.random() >= self.strength:
+                    best, place = score, i
+            if place < 0:
+                return pieces
+            pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
+
+    def _segment(self, word: str, random: Random) -> list[str]:
+        """Return unigrams of a word: the last is drawn first, then what may stand before it."""
+        if word not in self._lattices:
+            if len(self._lattices) >= KEPT_WORDS:
+                self._lattices.clear()
+            self._lattices[word] = self._lattice(word)
+        lattice, end = self._lattices[word], len(word)
+        pieces = []
+        while end:
+            starts, weights = lattice[end]
+            start = starts[0] if len(starts) == 1 else random.choices(starts, weights)[0]
+            pieces.append(word[start:end])
+            end = start
+        return pieces[::-1]
+
+    def _lattice(self, word: str) -> Lattice:
+        """Sum probabilities from the left: forward filtering, for sampling backward."""
+        log_sums = [0.0]
+        lattice: Lattice = [([], [])]
+        for end in range(1, len(word) + 1):
+            starts, logs = [], []
+            for start in range(max(0, end - self._longest), end):
+                score = self._scores.get(word[start:end])
+                if score is None and start == end - 1:
+                    score = self._unknown
+                if score is not None:
+                    starts.append(start)
+                    logs.append(log_sums[start] + self.strength * score)
+            most = max(logs)
+            weights = [math.exp(log - most) for log in logs]
+            log_sums.append(most + math.log(sum(weights)))
+            lattice.append((starts, weights))
+        return lattice

@@ -1,0 +1,147 @@
+"""Compiled kernels: what torch computes, up to rounding, and each row by itself."""
+
+import math
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from random_models import random_model
+from torch import nn
+from toy import sentences
+
+from aiayn.errors import UsageError
+from aiayn.generation.decoder import CachedDecoder
+from aiayn.generation.native_decoder import NativeDecoder
+from aiayn.generation.prepare import prepare
+from aiayn.kernels.native import NativeLinear, compile_once
+from aiayn.kernels.topk import largest_sums
+from aiayn.special_ids import PAD
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "aiayn").mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def kernels(cache):
+    return compile_once(cache / "aiayn")[0]
+
+
+def layer(inputs, outputs, bias=True):
+    torch.manual_seed(inputs + outputs)
+    return nn.Linear(inputs, outputs, bias=bias)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(64, 128), (7, 5), (20, 100), (256, 64)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_product_equals_that_of_torch(kernels, inputs, outputs, bias):
+    linear, x = layer(inputs, outputs, bias), torch.randn(3, 5, inputs)
+    native = NativeLinear(linear, kernels, "float32")
+    torch.testing.assert_close(native(x), linear(x))
+    torch.testing.assert_close(native.relu(x), F.relu(linear(x)))
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("bfloat16", 0.02), ("int8", 0.04)])
+def test_a_product_in_low_precision_is_close(kernels, precision, tolerance):
+    if not kernels.supports(precision):
+        pytest.skip(f"this processor has no {precision}")
+    linear, x = layer(64, 96), torch.randn(13, 64)
+    found = NativeLinear(linear, kernels, precision)(x)
+    torch.testing.assert_close(found, linear(x), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_a_row_does_not_depend_on_those_beside_it(kernels, precision):
+    if not kernels.supports(precision):
+        pytest.skip(f"this processor has no {precision}")
+    native, x = NativeLinear(layer(32, 70), kernels, precision), torch.randn(15, 32)
+    alone = torch.cat([native(row[None]) for row in x])
+    torch.testing.assert_close(native(x), alone, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("slots", "words", "count"), [(4, 200, 8), (1, 64, 1), (2, 7, 4)])
+def test_the_best_extensions_are_those_of_torch(kernels, slots, words, count):
+    torch.manual_seed(words)
+    logits, so_far = torch.randn(5, slots, words), torch.randn(5, slots)
+    so_far[0, slots - 1] = so_far[0, slots - 1] if slots == 1 else -math.inf
+    log_p = logits.log_softmax(dim=-1)
+    log_p[..., PAD] = -math.inf
+    best, places = largest_sums(log_p, so_far, count)
+    found = kernels.largest_sums(logits, so_far.numpy(), count, first_word=PAD + 1)
+    assert found[1].tolist() == places.tolist()
+    torch.testing.assert_close(torch.from_numpy(found[0]), best)
+
+
+VARIANTS = {
+    "as in the paper": {},
+    "wide heads": {"d_k": 32, "d_v": 64},
+    "as wide as a vector": {"d_k": 32, "d_v": 32},
+    "narrow values": {"d_v": 6},
+    "swish": {"activation": "swish"},
+    "a window": {"attention_window": 5},
+    "no attention bias": {"attention_bias": False},
+    "output bias": {"output_bias": True},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
+@torch.inference_mode()
+def test_a_step_equals_that_of_the_cached_decoder(kernels, variant):
+    file = random_model(**variant)
+    compiled = prepare(
+        file.build(), *[lambda linear: NativeLinear(linear, kernels, "float32")] * 2
+    )
+    sources = [file.codec.encode_source(line) for line in sentences(3, seed=8)]
+    found = []
+    for decoder in (CachedDecoder(prepare(file.build()), 2), NativeDecoder(compiled, 2)):
+        decoder.reserve(4, max(map(len, sources)), limit=20)
+        logits = [decoder.admit(sources)]
+        for n in range(4):
+            tokens, slots = np.full((3, 2), 9 + n), np.array([[0, 0], [1, 0], [1, 1]])
+            logits.append(decoder(tokens, slots))
+        found.append(torch.cat([each.flatten() for each in logits]))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "line", [["--sample"], ["--min-length", 4], ["--nbest", 3], ["--align"]]
+)
+def test_rules_and_samples_are_the_same_compiled(trained, aiayn, cache, monkeypatch, line):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    text = "\n".join(sentences(5, seed=42)).encode()
+    _, wanted, _ = aiayn("generate", trained, *line, stdin=text)
+    assert aiayn("generate", trained, *line, "--compile", stdin=text)[1] == wanted
+
+
+def test_compiled_decoding_translates_alike_and_compiles_once(
+    trained, aiayn, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    text = "\n".join(sentences(20, seed=41)).encode()
+    _, wanted, _ = aiayn("generate", trained, stdin=text)
+    (code, found, first), (_, _, second) = (
+        aiayn("generate", trained, "--compile", stdin=text) for _ in range(2)
+    )
+    assert (code, found) == (0, wanted)
+    assert "compiled the decoding step in" in first
+    assert "compiled" not in second
+
+
+def test_a_compiler_that_is_not_there_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(UsageError, match="no-such-compiler"):
+        compile_once(tmp_path)
+
+
+def test_a_compiler_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "false")
+    with pytest.raises(UsageError, match="does not compile"):
+        compile_once(tmp_path)
+    assert not list(tmp_path.iterdir())
