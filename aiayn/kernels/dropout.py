@@ -66,21 +66,23 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
             return torch.native_dropout(x, rate, train=True)[0]
         kept = torch.native_dropout(x.new_empty(part.shape(x)), rate, train=True)[1]
         return x * part.take(kept, x) / (1 - rate)
-    bits = _random_bits(x.shape) if part is None else part.take(_random_bits(part.shape(x)), x)
     dropped = min(round(rate * LEVELS), LEVELS - 1)
-    mask, scale = (bits >= dropped - LEVELS // 2).to(x.dtype), LEVELS / (LEVELS - dropped)
+    kept = _kept(x.shape if part is None else part.shape(x), dropped)
+    mask = (kept if part is None else part.take(kept, x)).to(x.dtype)
+    scale = LEVELS / (LEVELS - dropped)
     if x.dtype == torch.float32:
         return x * mask.mul_(scale)
     # A scale that is rounded to bfloat16 would make all elements too large or too small.
     return (x * mask).mul_(scale)
 
 
-def _random_bits(shape: Sequence[int]) -> Tensor:
+def _kept(shape: Sequence[int], dropped: int) -> Tensor:
+    """Return at random, for each element, whether it is not among `dropped` of LEVELS."""
     # F.dropout draws a random float for each element, a tenth of the time of a CPU's update;
     # one 64-bit draw serves four elements here.
     size = math.prod(shape)
     draws = torch.empty((size + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    return draws.view(torch.int16)[:size].view(shape)
+    return draws.view(torch.int16)[:size].view(shape) >= dropped - LEVELS // 2
 
 
 def attention_dropout(weights_BHLM: Tensor, rate: float) -> Tensor:
