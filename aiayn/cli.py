@@ -38,6 +38,7 @@ SYNONYMS = {
     "binarize": "preprocess",
     "tokenize": "preprocess",
     "convert": "export",
+    "help": "--help",
 }
 
 

@@ -107,9 +107,9 @@ def apply_overrides(config: Config, assignments: Iterable[str]) -> Config:
         match = re.fullmatch(r"([^.=]+)\.([^.=]+)=(.*)", assignment)
         if match is None:
             key, equals, value = assignment.partition("=")
-            meant = setting_of(key) if equals else ""
+            meant = setting_of(key) if equals or "." in key else ""
             # Another toolkit's learning rate is no factor of ours: its value is not repeated.
-            value = value if meant.endswith(f".{key}") else "VALUE"
+            value = value if value and meant.endswith(f".{key}") else "VALUE"
             raise UsageError(
                 f"{assignment!r} is not a setting",
                 fix=f"did you mean {meant}={value}? {meaning_of(meant)}"
@@ -164,7 +164,7 @@ def all_settings() -> list[str]:
 def setting_of(key: str) -> str:
     """Return the setting that a name without a section means, here or elsewhere; or nothing."""
     key = key.replace("-", "_")
-    owners = [name for name in all_settings() if name.endswith(f".{key}")]
+    owners = [name for name in all_settings() if name == key or name.endswith(f".{key}")]
     return owners[0] if owners else SYNONYMS.get(key, "")
 
 

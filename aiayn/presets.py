@@ -91,6 +91,9 @@ PRESETS: dict[str, Config] = {
 def preset(name: str) -> Config:
     """Return the preset of that name."""
     if name not in PRESETS:
-        fix = did_you_mean(name.lower(), {known.lower(): known for known in PRESETS})
+        # transformer_vaswani_wmt_en_de_big is what fairseq calls ours.
+        inside = next((known for known in ("big", "base", "tiny") if known in name.lower()), "")
+        near = inside or name.lower()
+        fix = did_you_mean(near, {known.lower(): known for known in PRESETS})
         raise UsageError(f"there is no preset {name!r}", fix=fix)
     return PRESETS[name]

@@ -7,7 +7,7 @@ import pytest
 from toy import sentences
 
 from aiayn.data.bpe_codes import CodesVocabulary, Merges
-from aiayn.data.codec import Codec
+from aiayn.data.codec import Codec, read_vocabulary
 from aiayn.data.settings import CodecSettings
 from aiayn.errors import DataError
 
@@ -89,3 +89,10 @@ def test_codes_survive_files_and_processes(tmp_path):
 def test_what_is_not_a_file_of_merges_is_refused(content, named):
     with pytest.raises(DataError, match=named):
         Merges(content)
+
+
+def test_a_vocabulary_of_ten_gigabytes_is_not_read(tmp_path):
+    with (tmp_path / "large.spm").open("wb") as sparse:
+        sparse.truncate(10 * 2**30)
+    with pytest.raises(DataError, match=r"large\.spm has more than"):
+        read_vocabulary(tmp_path / "large.spm")

@@ -77,9 +77,27 @@ def test_a_path_that_the_system_refuses_is_a_usage_error(
         ("train d -o", "a value is missing after -o", "--help shows what -o takes"),
         ("info --json=1", "--json takes no value", "write --json alone"),
         ("attend m The dog sees", "too many words: sees", "put quotes around a value"),
+        (
+            "train d -o r batch.tokens 9",
+            "'batch.tokens' is not a setting",
+            "batch.tokens=VALUE",
+        ),
+        ("train d -o r --batch.tokens=9", "no option --batch.tokens", "batch.tokens=VALUE"),
+        ("train d -o r --preset transformer_base", "no preset", "did you mean base?"),
+        ("train d -o r --resume", "no option --resume", "run the same command again"),
+        ("train pyproject.toml -o r", "pyproject.toml is a file", "aiayn preprocess SRC TGT"),
+        ("info base", "base does not exist", "write --preset base"),
+        ("score r -m bleu,ter", "--metric is 'bleu,ter'", "write -m bleu -m ter"),
+        ("help train", "there is no command 'help'", "did you mean --help?"),
+        ("preprocess tests -o d", "tests is a folder", "tests/train.en tests/train.de"),
+        ("preprocess a b --vocab-from nope -o d", "nope does not exist", "name a data folder"),
+        ("generate m hello", "hello is not a model", "echo 'A sentence.' | aiayn generate m"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_explained_with_its_fix(aiayn, line, message, fix):
+def test_a_mistake_on_the_command_line_is_explained_with_its_fix(
+    aiayn, monkeypatch, line, message, fix
+):
+    monkeypatch.chdir(Path(__file__).parent.parent)
     code, out, err = aiayn(*line.split())
     assert (code, out) == (2, "")
     assert (message in err, fix in err) == (True, True)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
 from types import SimpleNamespace
@@ -14,11 +15,13 @@ from random_models import pairs, python_in, random_model
 from toy import sentences
 
 from aiayn.checkpoint import ModelFile
+from aiayn.config import DecodeConfig
 from aiayn.errors import UsageError
 from aiayn.export import from_marian
 from aiayn.export.marian import write
 from aiayn.export.pymarian import PROGRAM, PyMarian
-from aiayn.export.verify import verify
+from aiayn.export.verify import Greedy, verify
+from aiayn.special_ids import UNK
 
 VARIANTS = {
     "as in the paper": {},
@@ -49,6 +52,15 @@ def test_marian_gives_the_same_probabilities(variant, tmp_path):
     file = random_model(**variant)
     engine = PyMarian(exported(file, tmp_path), file.codec)
     assert verify(file, pairs(file), engine).difference < 1e-4
+
+
+def test_unknown_words_can_be_scored_where_no_search_finds_them(tmp_path):
+    pytest.importorskip("pymarian", reason="pip install 'aiayn[marian]', 600 MB")
+    file = random_model(positions="halves")
+    file = replace(file, config=replace(file.config, decode=DecodeConfig(beam_rule="marian")))
+    engine = PyMarian(exported(file, tmp_path), file.codec)
+    assert yaml.safe_load((tmp_path / "decoder.yml").read_text())["allow-unk"] is False
+    assert verify(file, [Greedy("ba da", "", [UNK, 260], 20)], engine).difference < 1e-4
 
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)

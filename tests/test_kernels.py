@@ -30,8 +30,8 @@ from aiayn.kernels.attention import (
 )
 from aiayn.kernels.autograd import apply, is_training_on_cpu
 from aiayn.kernels.cross_entropy import fused_linear_cross_entropy
-from aiayn.kernels.dropout import dropout
-from aiayn.kernels.layout import MULTIPLE, Layout, Packing
+from aiayn.kernels.dropout import Drawn, attention_dropout, drawn_for, dropout
+from aiayn.kernels.layout import MULTIPLE, Layout, Packing, packed_rows
 from aiayn.kernels.linear import (
     ONEDNN_IS_FAST,
     Linear,
@@ -338,6 +338,18 @@ def test_the_seed_decides_what_dropout_drops():
     assert masks[0].equal(masks[1])
     assert not masks[0].equal(masks[2])
     assert not masks[0][0].equal(masks[0][1])
+
+
+def test_a_part_of_a_batch_drops_what_the_whole_would():
+    rows, weights = torch.ones(32, 9), torch.ones(6, 2, 3, 3)
+    torch.manual_seed(1)
+    whole = dropout(rows, 0.4, training=True), attention_dropout(weights, 0.4)
+    torch.manual_seed(1)
+    with drawn_for(Drawn(first=20, rows=packed_rows(30, rows.device)), Drawn(2, 6)):
+        # The last rows of a part may lie beyond those of the whole; they are not tokens.
+        part = dropout(rows[:15], 0.4, training=True), attention_dropout(weights[:3], 0.4)
+    assert part[0][:12].equal(whole[0][20:])
+    assert part[1].equal(whole[1][2:5])
 
 
 def test_the_kernels_for_training_are_for_gradients_on_a_cpu():

@@ -370,6 +370,8 @@ def test_mistakes_of_the_command_line_are_named(trained, aiayn, tmp_path):
     assert (code, "holds no API key" in err) == (3, True)
     code, _, err = aiayn("serve", trained, trained)
     assert (code, "two models translate src-tgt" in err) == (2, True)
+    code, _, err = aiayn("serve", trained, "--alpha", 99)
+    assert (code, "not a length penalty" in err) == (2, True)
     code, _, err = aiayn("serve", tmp_path / "nowhere")
     assert (code, "does not exist" in err) == (2, True)
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:

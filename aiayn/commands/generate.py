@@ -185,7 +185,8 @@ class GenerateOptions:
             if not more.is_dir() and not is_zipfile(more):
                 raise UsageError(
                     f"{more} is not a model of an ensemble",
-                    fix="give text by -i FILE, or on standard input",
+                    fix="give text by -i FILE, or on standard input: echo 'A sentence.' |"
+                    f" aiayn generate {self.models[0]}",
                 )
         if self.prefix == self.input == STDIN:
             raise UsageError("--prefix - leaves no standard input for the text", fix="pass -i")

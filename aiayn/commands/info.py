@@ -198,7 +198,9 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
     from aiayn.data.manifest import MANIFEST_FILE
 
     if not path.exists():
-        raise UsageError(f"{path} does not exist", fix="check the path")
+        known = str(path) in PRESETS
+        fix = f"write --preset {path}" if known else "check the path"
+        raise UsageError(f"{path} does not exist", fix=fix)
     # Opening an unfinished data folder says that it is one; as a run it would hold no model.
     if (path / MANIFEST_FILE).exists() or (path / UNFINISHED_FOLDER).exists():
         folder = DataFolder.open(path)

@@ -227,13 +227,7 @@ def _inputs(files: Sequence[Path], settings: Settings) -> "list[Input]":
         if path == STDIN:
             inputs.append(TabbedText(STDIN, name="standard input"))
             continue
-        target = next(waiting, None)
-        if target is None or target == STDIN:
-            raise UsageError(
-                f"{path} has no translation beside it: files come in pairs, SRC TGT",
-                fix="name the target file right after it",
-            )
-        inputs.append(ParallelText(path, target))
+        inputs.append(ParallelText(path, _translation_of(path, next(waiting, None))))
     tags = settings.tag.split()
     if len(tags) > 1 and len(tags) != len(inputs):
         raise UsageError(
@@ -243,6 +237,21 @@ def _inputs(files: Sequence[Path], settings: Settings) -> "list[Input]":
     for each, tag in zip(inputs, tags * len(inputs), strict=False):
         each.tag = tag
     return inputs
+
+
+def _translation_of(path: Path, following: Path | None) -> Path:
+    """Return the file that follows another on the command line: its target side."""
+    if path.is_dir():
+        raise UsageError(
+            f"{path} is a folder, and text comes in pairs of files",
+            fix=f"name them: {path}/train.en {path}/train.de",
+        )
+    if following is None or following == STDIN:
+        raise UsageError(
+            f"{path} has no translation beside it: files come in pairs, SRC TGT",
+            fix="name the target file right after it",
+        )
+    return following
 
 
 def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, Settings]":
@@ -269,7 +278,7 @@ def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, S
         codec = Codec.load(folder / VOCABULARY_FOLDER)
     else:
         raise UsageError(
-            f"{folder} holds no vocabulary",
+            f"{folder} holds no vocabulary" if folder.exists() else f"{folder} does not exist",
             fix="name a data folder, a run, a model file, a SentencePiece model or BPE codes",
         )
     require_tags(settings.tags, codec, origin=str(folder))

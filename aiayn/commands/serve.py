@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from aiayn import console
-from aiayn.commands.engines import EngineName, open_translator, require_engine
+from aiayn.commands.engines import EngineName, open_translator
 from aiayn.commands.generate import GenerateOptions
 from aiayn.commands.options import command
 from aiayn.errors import DataError, UsageError
@@ -65,6 +65,8 @@ class ServeOptions:
         """Return the options with which `aiayn generate` translates as this server does."""
         return GenerateOptions(
             models=[path],
+            beam=self.beam,
+            alpha=self.alpha,
             engine=self.engine,
             device=self.device,
             precision=self.precision,
@@ -154,7 +156,7 @@ def load_served(options: ServeOptions, path: Path) -> "Served":
     from aiayn.run_folder import find_model
     from aiayn.serving.worker import Served
 
-    require_engine(options.for_generate(path))
+    options.for_generate(path).check()
     file = find_model(path)
     device = choose_device(options.device)
     prepare_device(device)

@@ -183,6 +183,12 @@ def resolve(base: Config, file: Path | None, assignments: list[str]) -> Config:
 def named_folders(options: TrainOptions) -> tuple[list[Named], list[str]]:
     """Return the data folders of the command line, and the settings among its words."""
     words = options.settings or []
+    for word in (options.data, *words):
+        if "=" not in word and Path(word).is_file():
+            raise UsageError(
+                f"{word} is a file, and `train` reads data folders",
+                fix="make one: aiayn preprocess SRC TGT -o data",
+            )
     further = [word for word in words if Named.is_one(word)]
     folders = [Named.parse(word) for word in (options.data, *further)]
     return folders, [word for word in words if word not in further]

@@ -61,7 +61,11 @@ def _wrong_value(message: str, parameter: click.Parameter) -> UsageError:
     found = message.partition(" is not ")[0]
     if isinstance(kind, click.Choice):
         choices = [str(getattr(choice, "value", choice)) for choice in kind.choices]
-        fix = did_you_mean(found.strip("'"), {choice: choice for choice in choices})
+        parts = found.strip("'").split(",")
+        fix = did_you_mean(parts[0], {choice: choice for choice in choices})
+        if parameter.multiple and {*parts} <= {*choices}:
+            short = min(parameter.opts, key=len)
+            fix = f"write {' '.join(f'{short} {part}' for part in parts)}"
         return UsageError(f"{name} is {found}, expected one of {', '.join(choices)}", fix=fix)
     numbers = {IntParamType: "a whole number", FloatParamType: "a number"}
     what = next((words for one, words in numbers.items() if isinstance(kind, one)), kind.name)

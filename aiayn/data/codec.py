@@ -22,6 +22,8 @@ from aiayn.errors import DataError
 from aiayn.special_ids import EOS, PAD, UNK
 
 SETTINGS_FILE = "settings.json"
+# Bytes; a million pieces have a tenth of them.
+LARGEST_VOCABULARY = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,11 @@ def _vocabulary(state: dict[str, Any], name: str, kind: Subword) -> Vocabulary:
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """Return the vocabulary of a SentencePiece model, with our ids, or of BPE codes."""
+    if path.stat().st_size > LARGEST_VOCABULARY:
+        raise DataError(
+            f"{path} has more than {LARGEST_VOCABULARY:,} bytes, and no vocabulary does",
+            fix="name a SentencePiece model or a file of BPE codes",
+        )
     content = path.read_bytes()
     try:
         vocabulary = TableVocabulary.of_model(content)

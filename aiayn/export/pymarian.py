@@ -74,6 +74,8 @@ class PyMarian:
             "normalize": 0,
             # It aborts at the first position that the table does not have.
             "max_length_factor": min(FACTOR, POSITIONS / longest),
+            # As our own search here: every token of ours can be forced.
+            "allow_unk": True,
             "cpu_threads": torch.get_num_threads(),
             "quiet": True,
         }

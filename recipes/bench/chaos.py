@@ -18,7 +18,6 @@ import random
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -89,10 +88,6 @@ def main() -> None:
         sys.exit(run_rounds(a, Path(name)))
 
 
-def remount(output: Path, how: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{how}", str(output.parent.parent)], check=True)
-
-
 def run_rounds(a: argparse.Namespace, folder: Path) -> int:
     """Make the undisturbed run, then the rounds; return 0 if all end like it."""
     disk = "a disk of its own" if a.disk else "no disk of its own: never read-only"
@@ -142,9 +137,8 @@ def stages(text: Path, folder: Path, processes: int = 1) -> list[Stage]:
 
 def start(stage: Stage, largest: int | None = None, jump: float = 0.0) -> list[BaseProcess]:
     """Start a command in one or several processes, as torchrun would."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    # Below those that the system gives to clients, who could take it before it is listened to.
+    port = random.SystemRandom().randrange(20_000, 32_000)
     many = {"WORLD_SIZE": stage.processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     running = []
     for rank in range(stage.processes):
@@ -209,12 +203,12 @@ def strike(
     stage: Stage, fault: str, draw: random.Random, mounted: bool
 ) -> tuple[list[int | None], str]:
     """Run a command with a fault; return the exit codes and what was said."""
-    folder = stage.output.parent
+    folder, disk = stage.output.parent, stage.output.parent.parent
     if fault == "clock":
         for path in (folder, *folder.rglob("*")):
             os.utime(path, (draw.uniform(0, 4e9),) * 2)  # 1970 to 2096
     if fault == "read-only":
-        remount(stage.output, "ro")
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     limit = draw.randrange(1000, 100_000) if fault == "full disk" and not mounted else None
     running = start(stage, limit, jump=1e9 if fault == "clock" else 0.0)
     if fault in DURING:
@@ -224,7 +218,7 @@ def strike(
         return wait(running)
     finally:
         if fault == "read-only":
-            remount(stage.output, "rw")
+            subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
         (folder / "ballast").unlink(missing_ok=True)
         if (folder / "away").exists():
             shutil.rmtree(stage.output, ignore_errors=True)
@@ -289,7 +283,8 @@ def compare(calm: Path, other: Path) -> None:
     for path in [*(p for p in (calm / "data").rglob("*") if p.is_file()), calm / "out.de"]:
         same = path.read_bytes() == (other / path.relative_to(calm)).read_bytes()
         assert same, f"{path.name} has other bytes"
-    for path in (calm / "run").rglob("*.pt"):
+    # The checkpoint before the last is that of the moment at which a run was stopped.
+    for path in (p for p in (calm / "run").rglob("*.pt") if p.name != "previous.pt"):
         one, two = load_model(path), load_model(other / path.relative_to(calm))
         same = (one.step, one.config) == (two.step, two.config)
         same &= all(torch.equal(weight, two.weights[n]) for n, weight in one.weights.items())

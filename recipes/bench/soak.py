@@ -3,9 +3,9 @@
     nice -n 15 python recipes/bench/soak.py --minutes 120 --folder soak
 
 Both run at once, one thread each, with small models on the sample corpus. Each minute, the
-memory of each command and its children (PSS: a page that several share is divided among them)
-goes to FOLDER/memory.tsv. In the end: how far the minutes after warming up are from their
-median.
+memory of each command and its children goes to FOLDER/memory.tsv, without the pages of files: a
+library is shared with other programs, and counts for more when they end. In the end: how far
+the minutes after warming up are from their median.
 """
 
 import argparse
@@ -145,7 +145,7 @@ def tree_memory(pid: int) -> int:
     """Return the bytes of a process and all that it has started."""
     total = 0
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
+        if line.startswith("Pss_Anon:"):
             total += 1024 * int(line.split()[1])
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
