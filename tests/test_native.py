@@ -15,6 +15,8 @@ from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.generation.native_decoder import NativeDecoder
 from aiayn.generation.prepare import prepare
+from aiayn.generation.streaming import Line
+from aiayn.generation.translator import Translator
 from aiayn.kernels.native import NativeLinear, compile_once
 from aiayn.kernels.topk import largest_sums
 from aiayn.special_ids import PAD
@@ -132,6 +134,15 @@ def test_compiled_decoding_translates_alike_and_compiles_once(
     assert (code, found) == (0, wanted)
     assert "compiled the decoding step in" in first
     assert "compiled" not in second
+
+
+def test_a_sentence_alone_gets_what_it_gets_among_others(kernels):
+    file = random_model()
+    native = [lambda linear: NativeLinear(linear, kernels, "float32")] * 2
+    translator = Translator([prepare(file.build(), *native)], file.codec)
+    lines = [Line(text) for text in sentences(4, seed=9)]
+    alone = [translator.translate_window([line])[0] for line in lines]
+    assert alone == translator.translate_window(lines)
 
 
 def test_a_compiler_that_is_not_there_is_named(tmp_path, monkeypatch):

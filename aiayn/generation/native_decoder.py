@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from aiayn.generation.decoder import CachedDecoder
@@ -39,7 +40,8 @@ class NativeDecoder(CachedDecoder):
         last = first + len(slots_BJ)
         columns_BJ, past_BJC = self._advance(slots_BJ, first, last)
         columns_BJ, seen_BJC = np.ascontiguousarray(columns_BJ), np.ascontiguousarray(past_BJC)
-        y_RD = y_RD.contiguous()
+        # The kernel works in place, and y may be a row of the table of positions.
+        y_RD = y_RD.clone(memory_format=torch.contiguous_format)
         logits_RW = y_RD.new_empty(len(y_RD), self.output.out_features)
         source_k, source_v = self.source.of_layer(0, first, last)
         k_BHCK, v_BHCV = self.target.of_layer(0, first, last)
