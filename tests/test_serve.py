@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -380,18 +381,21 @@ def test_mistakes_of_the_command_line_are_named(trained, aiayn, tmp_path):
     assert (code, f"port {port} cannot be served" in err) == (2, True)
 
 
-def test_ctranslate2_behind_the_server_translates_as_it_does_for_generate(
-    trained, aiayn, cache
+@pytest.mark.parametrize("option", [("--engine", "ctranslate2"), ("--compile",)], ids=" ".join)
+def test_another_engine_behind_the_server_translates_as_it_does_for_generate(
+    trained, aiayn, cache, option
 ):
+    if option == ("--compile",) and shutil.which("g++") is None:
+        pytest.skip("there is no g++")
     lines = sentences(12, seed=83)
-    wanted = generated(aiayn, trained, lines, "--engine", "ctranslate2")
-    with serving(f"en-de={trained}", "--engine", "ctranslate2") as served:
+    wanted = generated(aiayn, trained, lines, *option)
+    with serving(f"en-de={trained}", *option) as served:
         assert served.translate(q=lines)["translatedText"] == wanted
         assert served.end() == 0
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """A folder of its own for converted models."""
+    """A folder of its own for converted models, and for compiled code."""
     pytest.importorskip("ctranslate2")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

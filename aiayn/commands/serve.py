@@ -58,6 +58,8 @@ class ServeOptions:
     """int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."""
     engine: Annotated[EngineName, _run()] = "torch"
     """As for generate: torch, or ctranslate2, which needs aiayn\\[export]."""
+    compile: Annotated[bool, _run("--compile")] = False
+    """As for generate: decode by code that g++ compiles for this processor, once."""
     threads: Annotated[int, _run(min=0)] = 0
     """CPU cores to use; 0: all."""
 
@@ -68,6 +70,7 @@ class ServeOptions:
             beam=self.beam,
             alpha=self.alpha,
             engine=self.engine,
+            compile=self.compile,
             device=self.device,
             precision=self.precision,
             threads=self.threads,

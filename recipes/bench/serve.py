@@ -103,28 +103,20 @@ def percentile(seconds: list[float], part: float) -> float:
     return sorted(seconds)[min(len(seconds) - 1, int(part * len(seconds)))]
 
 
-def open_file_engine(model: Path, precision: str):
+def open_file_engine(model: Path, a: argparse.Namespace):
     """Return what translates a file as `aiayn generate` does, in this process and its forks."""
     import torch
 
-    from aiayn.device import prepare_device, share_cores
-    from aiayn.generation.prepare import load_models
-    from aiayn.generation.search import BeamSearch
+    from aiayn.commands.engines import open_translator
+    from aiayn.commands.generate import GenerateOptions
+    from aiayn.device import prepare_device
+    from aiayn.distributed import ProcessGroup
     from aiayn.generation.streaming import Line
-    from aiayn.generation.translator import Translator
 
     cpu = torch.device("cpu")
     prepare_device(cpu)
-    (file,), networks = load_models([model], cpu, precision)
-    decode = file.config.decode
-    translator = Translator(
-        networks,
-        file.codec,
-        BeamSearch.of(decode),
-        decode.extra_length,
-        workers=share_cores(cpu, 0),
-        longest=decode.longest,
-    )
+    options = GenerateOptions(models=[model], precision=a.precision, compile=a.compile)
+    translator = open_translator(options, [model], ProcessGroup(0, 1, cpu))
 
     def translate(texts: list[str]) -> list[str]:
         return [one.text for one in translator.translate_window([Line(t) for t in texts])]
@@ -134,10 +126,10 @@ def open_file_engine(model: Path, precision: str):
 
 def race(model: Path, texts: list[str], a: argparse.Namespace) -> None:
     """Let the file and the servers take turns."""
-    translate_file = open_file_engine(model, a.precision)
+    translate_file = open_file_engine(model, a)
     wanted = translate_file(texts)  # warms up, and forks before there are threads
     options = ("--precision", a.precision)
-    servers = {"serve": Server(model, *options)}
+    servers = {"serve": Server(model, *options, *compiled(a))}
     if a.ctranslate2:
         servers["serve, CTranslate2"] = Server(model, *options, "--engine", "ctranslate2")
     for server in servers.values():
@@ -164,6 +156,10 @@ def race(model: Path, texts: list[str], a: argparse.Namespace) -> None:
         ratios = [x / y for x, y in zip(rates[name], rates["file"], strict=True)]
         print(f"  {name} / file: {statistics.median(ratios):.2f}  (goal {GOAL})")
         assert server.end() == 0
+
+
+def compiled(a: argparse.Namespace) -> list[str]:
+    return ["--compile"] if a.compile else []
 
 
 def describe(seconds: list[float], server: Server) -> str:
@@ -278,8 +274,8 @@ def soak(model: Path, texts: list[str], a: argparse.Namespace) -> None:
     """Mix good and bad requests for some minutes, and look at the memory meanwhile."""
     # Some are long enough to be cut into segments.
     texts = [*texts, "", *(" ".join(texts[n : n + 25]) for n in range(0, len(texts), 50))]
-    wanted = open_file_engine(model, a.precision)(texts)
-    server = Server(model, "--precision", a.precision)
+    wanted = open_file_engine(model, a)(texts)
+    server = Server(model, "--precision", a.precision, *compiled(a))
     load_of = Soak(server.port, texts, wanted)
     memory = []
     for minute in range(a.soak):
@@ -304,6 +300,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--precision", default="float32", choices=["float32", "int8"])
+    parser.add_argument("--compile", action="store_true", help="the server and the file")
     parser.add_argument("--ctranslate2", action="store_true", help="race it, too")
     parser.add_argument("--soak", type=int, default=0, metavar="MINUTES")
     a = parser.parse_args()
