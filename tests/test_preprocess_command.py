@@ -131,7 +131,7 @@ def test_a_setting_against_the_vocabulary_is_refused(preprocess, options, said):
         (["--max-ratio", "inf"], "--max-ratio inf is not a ratio"),
         (["--workers", "many"], "--workers many"),
         (["--shard-size", "64X"], "--shard-size 64X"),
-        (["--vocab-from", "nowhere"], "nowhere holds no vocabulary"),
+        (["--vocab-from", "nowhere"], "nowhere does not exist"),
         (["--dropped", "nowhere/list.tsv"], "nowhere does not exist"),
         (["--dropped", "a.en"], "a.en is the input and the output"),
         (["--valid", "a.en", "missing.de"], "missing.de does not exist"),
