@@ -267,7 +267,7 @@ def race_commands(scratch: Path, text: Path, lines: int, a: argparse.Namespace) 
         for name, command in commands.items():
             end = [str(CORES), str(EXTRA)] if name == "ctranslate2" else []
             begin = time.perf_counter()
-            line = [*command, str(scratch / name), *end]
+            line = [*command, str(scratch / f"{name}.hyp"), *end]
             subprocess.run(line, check=True, stderr=subprocess.DEVNULL)
             seconds[name] += [time.perf_counter() - begin] if number else []
     print(f"\n{WHOLE}, {lines} lines, beam 4, float32, {a.repeats} rounds")
