@@ -8,6 +8,7 @@
 # known. SCALE=rehearsal runs the same steps in a minute on a CPU; --dry-run only prints them.
 # shellcheck source=recipes/steps.sh
 . "$(dirname "$0")/../steps.sh"
+[ "$SCALE" != laptop ] || fail 2 "this recipe is of a laptop's scale as it is" "leave SCALE out"
 # shellcheck disable=SC2034  # for the plan
 vocabulary=$(at_scale 8000 500)
 data=$WORK/data
