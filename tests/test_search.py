@@ -17,10 +17,9 @@ from aiayn.generation.search import (
     Search,
     Task,
     length_penalty,
-    round_up,
 )
 from aiayn.generation.segmentation import Segment
-from aiayn.generation.step import Step
+from aiayn.generation.step import Step, round_up
 from aiayn.presets import preset
 from aiayn.special_ids import EOS, PAD
 

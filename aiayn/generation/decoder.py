@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aiayn.data.batch import pad
-from aiayn.generation.step import Ids, Step
+from aiayn.generation.step import Ids, Step, round_up
 from aiayn.generation.step_layer import Columns, NewColumns, StepLayer
 from aiayn.kernels.layout import Layout
 from aiayn.model.layers import DecoderLayer
@@ -141,15 +141,19 @@ class CachedDecoder:
     def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
         """Return the logits (B, J, W) of what follows these tokens.
 
-        Slots are the hypotheses of the same sentence that each one continues. There may be more
-        rows than sentences; they mean nothing.
+        Slots are the hypotheses of the same sentence that each one continues.
         """
-        embedding, sentences = self.model.target_embedding, len(tokens_BJ)
+        # Few numbers of rows: the rows behind the sentences mean nothing.
+        sentences = min(round_up(self.count), len(self.position_P))
+        tokens_BJ, slots_BJ = (
+            enlarged(each, (sentences, each.shape[1])) for each in (tokens_BJ, slots_BJ)
+        )
+        embedding = self.model.target_embedding
         y_BJD = F.embedding(self._send(tokens_BJ), embedding.weight).mul_(embedding.scale)
         position_B1 = self._send(self.position_P[:sentences, None])
         y_BJD += F.embedding(position_B1, self.table_TD)
         logits_RW = self._step(y_BJD.flatten(0, 1), slots_BJ, 0)
-        return logits_RW.view(*tokens_BJ.shape, -1)
+        return logits_RW.view(*tokens_BJ.shape, -1)[: self.count]
 
     def _send(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device, non_blocking=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from aiayn.generation.search import Hypothesis, Search, round_up
+from aiayn.generation.search import Hypothesis, Search
 from aiayn.generation.segmentation import Segment
-from aiayn.generation.step import Choose, Step
+from aiayn.generation.step import Step, round_up
 
 # Hypotheses that grow at once: with more, products are hardly faster.
 ROWS = 512
@@ -34,8 +34,6 @@ class Engine:
     """Padded source tokens of all sentences that are searched at once."""
     most: int = ROWS
     """Sentences that are searched at once, at most."""
-    choose: Choose | None = None
-    """Compiled code that finds the best extensions, if there is some."""
 
     @torch.inference_mode()
     def steps(self, work: deque[NumberedSegment]) -> Iterator[list[Found]]:
@@ -45,7 +43,6 @@ class Engine:
         first. More may be added to the work between two steps.
         """
         state = self.search.start()
-        state.choose = self.choose
         active: list[NumberedSegment] = []
         while work or active:
             if new := self._take(work, active):

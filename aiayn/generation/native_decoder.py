@@ -1,88 +1,193 @@
-"""The decoder one token at a time, each step a single call of compiled code.
+"""The network for the search as compiled code: the encoder in one call, a step in another.
 
-B sentences; J hypotheses of each; R rows: all of them; D d_model; W vocabulary.
+P places; B sentences; J hypotheses of each; S, T source and target length; D d_model;
+W vocabulary.
 """
 
+from collections.abc import Sequence
 from ctypes import addressof
-from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aiayn.generation.decoder import CachedDecoder
-from aiayn.generation.step import Choose, Ids
-from aiayn.kernels.native import NativeLinear, NativeStep, describe_decoder
-from aiayn.model.layers import DecoderLayer
+from aiayn.generation.step import Ids, Step
+from aiayn.kernels.native import (
+    DecoderLayerInMemory,
+    EncoderLayerInMemory,
+    LinearInMemory,
+    ModelInMemory,
+    NativeLinear,
+    NormInMemory,
+)
+from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import PAD
 
+# Before the first token, whose vector is zero.
+START = -1
+# Self-attention without a window sees any position.
+ANYWHERE = 2**31 - 1
 
-class NativeDecoder(CachedDecoder):
-    """A step function for the search, which equals `CachedDecoder` but for rounding."""
+
+class NativeDecoder:
+    """A step function for the search, which equals `CachedDecoder` but for rounding.
+
+    What it knows of a sentence stays where it is while the sentence moves from place to place,
+    and serves another when it has ended.
+    """
 
     def __init__(self, model: Transformer, width: int) -> None:
         """Decode up to `width` hypotheses of each sentence."""
-        super().__init__(model, width)
+        self.model, self.width, self.count = model, width, 0
         self.output = cast(NativeLinear, model.output)
-        self.kernels = self.output.kernels
-        c = model.config
-        self.description = describe_decoder(
-            (c.d_model, c.heads, c.d_k, c.d_v),
-            c.norm_epsilon,
-            [describe(cast(DecoderLayer, layer)) for layer in model.decoder],
-            self.output.plain,
+        self.kernels, self.words = self.output.kernels, self.output.out_features
+        self.network = describe(model)
+        self.source_table_SD = self.target_table_TD = torch.empty(0, model.config.d_model)
+        self.sentence_P = np.zeros(0, dtype=np.int64)
+        """Where each sentence is in memory."""
+
+    def __del__(self) -> None:
+        for sentence in self.sentence_P.tolist():
+            self.kernels.delete_sentence(sentence)
+
+    def reserve(self, places: int, source_length: int, limit: int) -> None:
+        """Make room for sentences and outputs of this size; those that are there stay."""
+        if source_length > len(self.source_table_SD):
+            self.source_table_SD = self.model.source_positions(0, source_length).contiguous()
+        if limit > len(self.target_table_TD):
+            self.target_table_TD = self.model.target_positions(0, limit).contiguous()
+        missing = max(0, places - len(self.sentence_P))
+        new = [self.kernels.new_sentence() for _ in range(missing)]
+        self.sentence_P = np.append(self.sentence_P, np.array(new, dtype=np.int64))
+
+    def admit(self, sources: Sequence[list[int]]) -> Tensor:
+        """Put sentences behind those that are there; return the first logits (B, 1, W)."""
+        first, self.count = self.count, self.count + len(sources)
+        lengths_B = np.array([len(source) for source in sources])
+        ids = np.array([token for source in sources for token in source])
+        self.kernels.encode(
+            addressof(self.network),
+            len(sources),
+            self.sentence_P[first:].ctypes.data,
+            lengths_B.ctypes.data,
+            ids.ctypes.data,
+            self.source_table_SD.data_ptr(),
         )
+        start_B1 = np.full((len(sources), 1), START)
+        states_B1D = self._states(start_B1, np.zeros_like(start_B1), first)
+        return cast(Tensor, self.output(states_B1D))
 
-    def _step(self, y_RD: Tensor, slots_BJ: Ids, first: int) -> Tensor:
-        """Return the logits (R, W) that follow the newest position of some places."""
-        last = first + len(slots_BJ)
-        columns_BJ, past_BJC = self._advance(slots_BJ, first, last)
-        columns_BJ, seen_BJC = np.ascontiguousarray(columns_BJ), np.ascontiguousarray(past_BJC)
-        # The kernel works in place, and y may be a row of the table of positions.
-        y_RD = y_RD.clone(memory_format=torch.contiguous_format)
-        logits_RW = y_RD.new_empty(len(y_RD), self.output.out_features)
-        source_k, source_v = self.source.of_layer(0, first, last)
-        k_BHCK, v_BHCV = self.target.of_layer(0, first, last)
-        lengths_B = self.source_length_P[first:last]
-        step = NativeStep(
-            *slots_BJ.shape,
-            len(self.position_P),
-            self.target.columns,
-            seen_BJC.shape[2],
-            self.source.columns,
-            *(each.data_ptr() for each in (k_BHCK, v_BHCV, source_k, source_v)),
-            *(each.ctypes.data for each in (columns_BJ, seen_BJC, lengths_B)),
-            y_RD.data_ptr(),
-            logits_RW.data_ptr(),
+    def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
+        """Return the logits (B, J, W) of what follows these tokens."""
+        return cast(Tensor, self.output(self._states(tokens_BJ, slots_BJ)))
+
+    def best_extensions(
+        self, tokens_BJ: Ids, slots_BJ: Ids, so_far_BJ: NDArray[np.float32], count: int
+    ) -> tuple[NDArray[np.float32], Ids]:
+        """Return what `kernels.topk.largest_sums` finds in log P of what follows."""
+        states_BJD = self._states(tokens_BJ, slots_BJ)
+        best_BC = np.empty((len(tokens_BJ), count), dtype=np.float32)
+        where_BC = np.empty(best_BC.shape, dtype=np.int64)
+        so_far_BJ = np.ascontiguousarray(so_far_BJ)
+        self.kernels.best_extensions(
+            addressof(self.network),
+            states_BJD.data_ptr(),
+            so_far_BJ.ctypes.data,
+            *tokens_BJ.shape,
+            PAD + 1,
+            count,
+            best_BC.ctypes.data,
+            where_BC.ctypes.data,
         )
-        self.kernels.decoder_step(addressof(self.description), addressof(step))
-        return logits_RW
+        return best_BC, where_BC
+
+    def _states(self, tokens_BJ: Ids, slots_BJ: Ids, first: int = 0) -> Tensor:
+        """Return the decoder's output (B, J, D) for the newest tokens, from a place on."""
+        tokens_BJ, slots_BJ = map(np.ascontiguousarray, (tokens_BJ, slots_BJ))
+        states_BJD = torch.empty(*tokens_BJ.shape, self.model.config.d_model)
+        self.kernels.decode(
+            addressof(self.network),
+            *tokens_BJ.shape,
+            self.width,
+            self.sentence_P[first:].ctypes.data,
+            tokens_BJ.ctypes.data,
+            slots_BJ.ctypes.data,
+            self.target_table_TD.data_ptr(),
+            states_BJD.data_ptr(),
+        )
+        return states_BJD
+
+    def move(self, origins: Ids, places: Ids, count: int) -> None:
+        """Move sentences to places whose own have ended; `count` sentences are left."""
+        ended, moved = self.sentence_P[places], self.sentence_P[origins]
+        self.sentence_P[places], self.sentence_P[origins] = moved, ended
+        self.count = count
 
 
-def describe(layer: DecoderLayer) -> tuple[list[Any], list[nn.LayerNorm]]:
-    """Return the products of a layer as the kernels read them, and its norms."""
-    own, cross, inner = layer.self_attention, layer.cross_attention, layer.feed_forward
-    plain = [own.fused_projections, own.w_o, cross.w_q, cross.w_o]
-    first, second = cast(NativeLinear, inner.w_1), cast(NativeLinear, inner.w_2)
-    linears = [
-        *(cast(NativeLinear, each).plain for each in plain),
-        first.described(inner.activation),
-        second.plain,
+def describe(model: Transformer) -> ModelInMemory:
+    """Return a model as the kernels read it; it has to outlive them."""
+    c, source, target = model.config, model.source_embedding, model.target_embedding
+    encoder = [describe_encoder_layer(cast(EncoderLayer, layer)) for layer in model.encoder]
+    decoder = [describe_decoder_layer(cast(DecoderLayer, layer)) for layer in model.decoder]
+    return ModelInMemory(
+        len(encoder),
+        len(decoder),
+        c.d_model,
+        c.heads,
+        c.d_k,
+        c.d_v,
+        c.attention_window // 2 if c.attention_window else ANYWHERE,
+        c.norm_epsilon,
+        source.scale,
+        target.scale,
+        source.weight.data_ptr(),
+        target.weight.data_ptr(),
+        (EncoderLayerInMemory * len(encoder))(*encoder),
+        (DecoderLayerInMemory * len(decoder))(*decoder),
+        plain(model.output),
+    )
+
+
+def describe_encoder_layer(layer: EncoderLayer) -> EncoderLayerInMemory:
+    """Return an encoder layer as the kernels read it."""
+    own = layer.self_attention
+    linears = [plain(own.fused_projections), plain(own.w_o), *feed_forward(layer.feed_forward)]
+    return EncoderLayerInMemory(*linears, norms(layer.add_1, layer.add_2))
+
+
+def describe_decoder_layer(layer: DecoderLayer) -> DecoderLayerInMemory:
+    """Return a decoder layer as the kernels read it."""
+    own, cross = layer.self_attention, layer.cross_attention
+    look_back = [plain(own.fused_projections), plain(own.w_o)]
+    look_at_source = [plain(cross.w_q), plain(cross.fused_projections), plain(cross.w_o)]
+    linears = [*look_back, *look_at_source, *feed_forward(layer.feed_forward)]
+    return DecoderLayerInMemory(*linears, norms(layer.add_1, layer.add_2, layer.add_3))
+
+
+def plain(linear: nn.Module | None) -> LinearInMemory:
+    """Return a product without an activation."""
+    return cast(NativeLinear, linear).plain
+
+
+def feed_forward(network: FeedForward) -> tuple[LinearInMemory, LinearInMemory]:
+    """Return the two products of equation 2."""
+    inner = cast(NativeLinear, network.w_1)
+    return inner.described(network.activation), plain(network.w_2)
+
+
+def norms(*layers: AddAndNorm) -> object:
+    """Return layer normalizations as the kernels read them."""
+    found = [
+        NormInMemory(n.weight.data_ptr(), n.bias.data_ptr()) for n in (x.norm for x in layers)
     ]
-    return linears, [layer.add_1.norm, layer.add_2.norm, layer.add_3.norm]
+    return (NormInMemory * len(found))(*found)
 
 
-def cached_decoder(model: Transformer, width: int) -> CachedDecoder:
+def step_function(model: Transformer, width: int) -> Step:
     """Return the step function of a model, compiled where its layers are."""
     compiled = isinstance(model.output, NativeLinear)
     return (NativeDecoder if compiled else CachedDecoder)(model, width)
-
-
-def compiled_choice(model: Transformer) -> Choose | None:
-    """Return the choice of the best extensions, where it is compiled."""
-    output: object = model.output
-    if not isinstance(output, NativeLinear):
-        return None
-    return partial(output.kernels.largest_sums, first_word=PAD + 1)

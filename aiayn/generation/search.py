@@ -25,7 +25,7 @@ from torch import Tensor
 from aiayn.config import ALPHA_LIMIT, BeamRule, DecodeConfig
 from aiayn.errors import UsageError
 from aiayn.generation.rules import NO_RULES, Rules
-from aiayn.generation.step import Choose, Ids, Moves, Step
+from aiayn.generation.step import ChoosingStep, Ids, Moves, Step
 from aiayn.generation.tree_rule import TreeRule, TreeTask
 from aiayn.kernels.topk import largest_sums
 from aiayn.special_ids import EOS, PAD
@@ -143,8 +143,6 @@ class SearchState(ABC):
 
     def __init__(self, width: int, rules: Rules) -> None:
         self.width, self.rules, self.count = width, rules, 0
-        self.choose: Choose | None = None
-        """Finds the best extensions where no rule forbids any, if compiled code does."""
         self.task_P = np.zeros(0, dtype=object)
         self.prefix_length_P = np.zeros(0, dtype=np.int64)
         self.limit_P = np.zeros(0, dtype=np.int64)
@@ -201,9 +199,8 @@ class SearchState(ABC):
 
     def advance(self, step: Step) -> None:
         """Extend the hypotheses of all sentences by one token."""
-        rows = min(round_up(self.count), len(self.limit_P))
-        logits_BJW = step(self.tokens_PJ[:rows], self.slots_PJ[:rows])
-        self._grow(slice(0, self.count), logits_BJW[: self.count])
+        used = slice(0, self.count)
+        self._grow(used, step(self.tokens_PJ[used], self.slots_PJ[used]))
 
     def _grow(self, places: slice, logits_BJW: Tensor) -> None:
         # Before the rules: log P is that of the model, whatever they forbid.
@@ -234,7 +231,7 @@ class SearchState(ABC):
                 self.rules.apply(log_p_BJW[row : row + 1], ids_1JT, [prefix])
 
     def _is_restricted(self, places: slice) -> bool:
-        """Whether rules of text or prefixes forbid anything."""
+        """Whether rules of text or prefixes forbid anything; that of trees is not counted."""
         forced_B = self.length_P[places] < self.prefix_length_P[places]
         return self.rules != NO_RULES or bool(forced_B.any())
 
@@ -299,14 +296,16 @@ class BeamState(SearchState):
             self.completed_P[place], self.to_beat_P[place] = [], -math.inf
         super().admit(tasks, logits_B1W)
 
-    def _grow(self, places: slice, logits_BJW: Tensor) -> None:
-        if self.choose is None or self.tree_rule is not None or self._is_restricted(places):
-            super()._grow(places, logits_BJW)
+    def advance(self, step: Step) -> None:
+        """Extend the hypotheses of all sentences by one token."""
+        used = slice(0, self.count)
+        restricted = self.tree_rule is not None or self._is_restricted(used)
+        if restricted or not isinstance(step, ChoosingStep):
+            super().advance(step)
             return
-        slots, words = logits_BJW.shape[1:]
-        best = self.choose(logits_BJW, self.sums_PJ[places, :slots], self.candidates)
-        self._keep(places, *best, words)
-        self.length_P[places] += 1
+        arrays = (self.tokens_PJ[used], self.slots_PJ[used], self.sums_PJ[used])
+        self._keep(used, *step.best_extensions(*arrays, self.candidates), step.words)
+        self.length_P[used] += 1
 
     def extend(self, places: slice, log_p_BJW: Tensor) -> None:
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
@@ -385,12 +384,3 @@ class BeamState(SearchState):
         ]
         completed: list[Hypothesis] = self.completed_P[place]
         return (completed + incomplete)[: self.search.nbest]
-
-
-def round_up(count: int) -> int:
-    """Return the next of 4 numbers between powers of two: 8, 10, 12, 14, 16, 20, ...
-
-    Products of a new size take a moment to set up; these are few sizes and an eighth apart.
-    """
-    step = 1 << max(0, count.bit_length() - 3)
-    return -(-count // step) * step

@@ -3,16 +3,14 @@
 B sentences; J hypotheses of each; W vocabulary.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 Ids = NDArray[np.int64]
-# Logits, log P so far, and how many of the best sums of both to find, with their places.
-Choose = Callable[[Tensor, NDArray[np.float32], int], tuple[NDArray[np.float32], Ids]]
 
 
 class Moves(NamedTuple):
@@ -37,9 +35,33 @@ class Step(Protocol):
     def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
         """Return the logits (B, J, W) of what follows the last tokens.
 
-        Slots are the hypotheses of the same sentence that each one continues. There may be more
-        rows than sentences; they mean nothing.
+        Slots are the hypotheses of the same sentence that each one continues.
         """
 
     def move(self, origins: Ids, places: Ids, count: int) -> None:
         """Move sentences to places whose own have ended; `count` are left in all."""
+
+
+@runtime_checkable
+class ChoosingStep(Step, Protocol):
+    """A step that finds the best extensions by itself, without log P of all words."""
+
+    words: int
+    """The size of the vocabulary."""
+
+    def best_extensions(
+        self, tokens_BJ: Ids, slots_BJ: Ids, so_far_BJ: NDArray[np.float32], count: int
+    ) -> tuple[NDArray[np.float32], Ids]:
+        """Return the largest sums of log P so far and that of a token that may follow.
+
+        Beside them are their places among all words of all hypotheses of a sentence.
+        """
+
+
+def round_up(count: int) -> int:
+    """Return the next of 4 numbers between powers of two: 8, 10, 12, 14, 16, 20, ...
+
+    Products of a new size take a moment to set up; these are few sizes and an eighth apart.
+    """
+    step = 1 << max(0, count.bit_length() - 3)
+    return -(-count // step) * step

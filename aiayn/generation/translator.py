@@ -28,7 +28,7 @@ from aiayn.generation.alignment import (
 )
 from aiayn.generation.decoder import Ensemble
 from aiayn.generation.engine import ROWS, Engine, Found, NumberedSegment
-from aiayn.generation.native_decoder import cached_decoder, compiled_choice
+from aiayn.generation.native_decoder import step_function
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
@@ -37,7 +37,6 @@ from aiayn.generation.search import (
     Task,
 )
 from aiayn.generation.segmentation import Segment, segment
-from aiayn.generation.step import Step
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.tree_rule import TreeSymbols
 from aiayn.model.transformer import Transformer
@@ -335,10 +334,9 @@ class Translator:
 
         More may be added to the work between two steps.
         """
-        steps: list[Step] = [cached_decoder(model, self.search.width) for model in self.models]
+        steps = [step_function(model, self.search.width) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        choose = compiled_choice(self.models[0])
-        return Engine(self.search, step, self.batch_tokens, most, choose).steps(work)
+        return Engine(self.search, step, self.batch_tokens, most).steps(work)
 
 
 def rank(translation: Translation, utility: Utility, keeps: int | None) -> Translation:

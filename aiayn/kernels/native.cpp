@@ -1,7 +1,8 @@
-// A decoding step in one call, on one thread of a CPU: what `generate --compile` compiles.
+// The encoder, and the decoder a step at a time, on one thread of a CPU: what `generate --compile` compiles.
 //
-// Every result depends on its own row alone, whatever rows are beside it: so it is
-// batch-invariant. kernels/native.py has the same structures.
+// Every result depends on its own sentence alone, whatever is beside it: so it is batch-invariant.
+// Rows are positions of sources, or the newest positions of hypotheses; there is no padding.
+// kernels/native.py has the same structures.
 
 #include <algorithm>
 #include <cmath>
@@ -39,26 +40,24 @@ struct Norm {
     const float *weight, *bias;
 };
 
-struct Layer {
-    Linear look_back, join, query, cross_join, inner, outer;
+struct EncoderLayer {
+    Linear look_around, join, inner, outer;
+    Norm norms[2];
+};
+
+struct DecoderLayer {
+    Linear look_back, join, query, memory, cross_join, inner, outer;
     Norm norms[3];
 };
 
-struct Decoder {
-    int32_t layer_count, d_model, heads, d_k, d_v;
-    float epsilon;
-    const Layer *layers;
+struct Model {
+    int32_t encoder_depth, decoder_depth, d_model, heads, d_k, d_v;
+    int32_t reach; // how many positions to either side self-attention sees
+    float epsilon, source_scale, target_scale;
+    const float *source_embedding, *target_embedding;
+    const EncoderLayer *encoder;
+    const DecoderLayer *decoder;
     Linear output;
-};
-
-// Places begin at the first of this step; a cache is (layers, places, heads, columns, width).
-struct Step {
-    int64_t sentences, slots, places, room, columns, source_room;
-    float *keys, *values, *source_keys, *source_values;
-    const int64_t *new_columns; // (sentences, slots)
-    const uint8_t *seen;        // (sentences, slots, columns)
-    const int64_t *source_lengths;
-    float *y, *logits; // (sentences * slots, d_model or words)
 };
 
 namespace {
@@ -98,6 +97,44 @@ constexpr Rotations ROTATIONS;
 float sum_of(Floats x) {
 #pragma GCC unroll 4
     for (int turn = 0; LANES >> turn > 1; ++turn) x += __builtin_shuffle(x, load<Ints>(ROTATIONS.lanes[turn]));
+    return x[0];
+}
+
+float largest_of(Floats x) {
+#pragma GCC unroll 4
+    for (int turn = 0; LANES >> turn > 1; ++turn) {
+        const Floats turned = __builtin_shuffle(x, load<Ints>(ROTATIONS.lanes[turn]));
+        x = turned > x ? turned : x;
+    }
+    return x[0];
+}
+
+// How to join two vectors of sums, so that in the end LANES vectors are one vector with the sum of each: groups
+// of lanes of both, side by side, with half as many lanes each. One picks the first halves, one the others.
+struct Joins {
+    int32_t halves[4][2][LANES] = {};
+    constexpr Joins() {
+        for (int turn = 0; LANES >> turn > 1; ++turn)
+            for (int lane = 0; lane < LANES; ++lane) {
+                const int group = LANES >> turn, half = group / 2;
+                const int from = lane % group / half * LANES + lane / group * group + lane % half;
+                halves[turn][0][lane] = from;
+                halves[turn][1][lane] = from + half;
+            }
+    }
+};
+constexpr Joins JOINS;
+
+// The sums of LANES vectors, which are changed.
+Floats sums_of(Floats *x) {
+#pragma GCC unroll 4
+    for (int turn = 0; LANES >> turn > 1; ++turn)
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES >> turn >> 1; ++i) {
+            const Floats other = x[i + (LANES >> turn >> 1)];
+            x[i] = __builtin_shuffle(x[i], other, load<Ints>(JOINS.halves[turn][0])) +
+                   __builtin_shuffle(x[i], other, load<Ints>(JOINS.halves[turn][1]));
+        }
     return x[0];
 }
 
@@ -264,56 +301,84 @@ void add_and_norm(const Norm &norm, float epsilon, const float *x, int64_t rows,
     }
 }
 
-// Attention of one query to the columns that are listed: softmax(q K^T / sqrt(d_k)) V.
-// VECTORS_K and VECTORS_V are what d_k and d_v take.
-template <int VECTORS_K, int VECTORS_V>
-void attend_to(const float *q, const float *keys, const float *values, const std::vector<int32_t> &listed, float *out) {
-    thread_local std::vector<float> weights;
-    weights.resize(listed.size());
-    const float scale = 1 / std::sqrt((float)(VECTORS_K * LANES));
-    float largest = -std::numeric_limits<float>::max();
-    Floats query[VECTORS_K], mixed[VECTORS_V] = {};
+// Keys and values that a query looks at: the listed ones of one head.
+struct Cells {
+    const float *keys, *values;
+    int64_t stride; // from one to the next
+    const int32_t *listed;
+    int64_t count;
+};
+
+// Attention of one query: softmax(q K^T / sqrt(d_k)) V. WIDTH is that of both; LANES keys are looked at together.
+template <int WIDTH> void attend_to(const float *q, const Cells &seen, float *out) {
+    constexpr int VECTORS_OF_KEY = WIDTH / LANES;
+    thread_local std::vector<Floats> weights;
+    weights.resize((seen.count + LANES - 1) / LANES);
+    const Floats zero = {};
+    const float scale = 1 / std::sqrt((float)WIDTH);
+    Floats query[VECTORS_OF_KEY], mixed[VECTORS_OF_KEY] = {}, most = zero - std::numeric_limits<float>::max();
     std::memcpy(query, q, sizeof query);
-    for (size_t n = 0; n < listed.size(); ++n) {
-        Floats dot = {};
+    for (int64_t first = 0, block = 0; first < seen.count; first += LANES, ++block) {
+        Floats dots[LANES] = {};
+        const int64_t count = std::min<int64_t>(LANES, seen.count - first);
+        for (int64_t n = 0; n < count; ++n) {
+            const float *key = seen.keys + seen.listed[first + n] * seen.stride;
 #pragma GCC unroll 16
-        for (int v = 0; v < VECTORS_K; ++v) dot += query[v] * load<Floats>(keys + (listed[n] * VECTORS_K + v) * LANES);
-        weights[n] = sum_of(dot) * scale;
-        largest = std::max(largest, weights[n]);
+            for (int v = 0; v < VECTORS_OF_KEY; ++v) dots[n] += query[v] * load<Floats>(key + v * LANES);
+        }
+        Floats scores = sums_of(dots) * scale;
+        for (int64_t n = count; n < LANES; ++n) scores[n] = -std::numeric_limits<float>::max();
+        weights[block] = scores;
+        most = scores > most ? scores : most;
     }
-    const float inverse = 1 / exponentiate(weights.data(), listed.size(), largest);
-    for (size_t n = 0; n < listed.size(); ++n)
+    const float largest = largest_of(most);
+    Floats total = zero;
+    for (Floats &block : weights) {
+        block = exponential(block - largest);
+        total += block;
+    }
+    const float *weight = (const float *)weights.data();
+    for (int64_t n = 0; n < seen.count; ++n) {
+        const float *value = seen.values + seen.listed[n] * seen.stride;
 #pragma GCC unroll 16
-        for (int v = 0; v < VECTORS_V; ++v) mixed[v] += weights[n] * load<Floats>(values + (listed[n] * VECTORS_V + v) * LANES);
+        for (int v = 0; v < VECTORS_OF_KEY; ++v) mixed[v] += weight[n] * load<Floats>(value + v * LANES);
+    }
+    const float inverse = 1 / sum_of(total);
 #pragma GCC unroll 16
-    for (int v = 0; v < VECTORS_V; ++v) mixed[v] *= inverse;
+    for (int v = 0; v < VECTORS_OF_KEY; ++v) mixed[v] *= inverse;
     std::memcpy(out, mixed, sizeof mixed);
 }
 
 // The same for any widths.
-void attend_slowly(const float *q, const float *keys, const float *values, const std::vector<int32_t> &listed,
-                   int64_t d_k, int64_t d_v, float *out) {
+void attend_slowly(const float *q, const Cells &seen, int64_t d_k, int64_t d_v, float *out) {
     thread_local std::vector<float> weights;
-    weights.resize(listed.size());
+    weights.resize(seen.count);
     float largest = -std::numeric_limits<float>::max();
-    for (size_t n = 0; n < listed.size(); ++n) {
-        const float *key = keys + listed[n] * d_k;
+    for (int64_t n = 0; n < seen.count; ++n) {
+        const float *key = seen.keys + seen.listed[n] * seen.stride;
         float dot = 0;
         for (int64_t i = 0; i < d_k; ++i) dot += q[i] * key[i];
         weights[n] = dot / std::sqrt((float)d_k);
         largest = std::max(largest, weights[n]);
     }
-    const float inverse = 1 / exponentiate(weights.data(), listed.size(), largest);
+    const float inverse = 1 / exponentiate(weights.data(), seen.count, largest);
     std::fill(out, out + d_v, 0.0f);
-    for (size_t n = 0; n < listed.size(); ++n)
-        for (int64_t i = 0; i < d_v; ++i) out[i] += weights[n] * inverse * values[listed[n] * d_v + i];
+    for (int64_t n = 0; n < seen.count; ++n)
+        for (int64_t i = 0; i < d_v; ++i) out[i] += weights[n] * inverse * seen.values[seen.listed[n] * seen.stride + i];
 }
 
-void attend(const float *q, const float *keys, const float *values, const std::vector<int32_t> &listed,
-            int64_t d_k, int64_t d_v, float *out) {
-    if (d_k == 32 && d_v == 32) return attend_to<32 / LANES, 32 / LANES>(q, keys, values, listed, out);
-    if (d_k == 64 && d_v == 64) return attend_to<64 / LANES, 64 / LANES>(q, keys, values, listed, out);
-    attend_slowly(q, keys, values, listed, d_k, d_v, out);
+void attend(const float *q, const Cells &seen, int64_t d_k, int64_t d_v, float *out) {
+    if (d_k == 16 && d_v == 16) return attend_to<16>(q, seen, out);
+    if (d_k == 32 && d_v == 32) return attend_to<32>(q, seen, out);
+    if (d_k == 64 && d_v == 64) return attend_to<64>(q, seen, out);
+    attend_slowly(q, seen, d_k, d_v, out);
+}
+
+// 0, 1, 2, ...: at least `count` numbers.
+const int32_t *counting(size_t count) {
+    thread_local std::vector<int32_t> numbers;
+    while (numbers.size() < count) numbers.push_back(numbers.size());
+    return numbers.data();
 }
 
 // log of the sum of exp(x), where `largest` is the largest.
@@ -331,6 +396,200 @@ float largest_in(const float *x, int64_t count) {
 #pragma omp simd reduction(max : most)
     for (int64_t i = 1; i < count; ++i) most = std::max(most, x[i]);
     return most;
+}
+
+// E[t] * scale + PE(pos): section 3.4. A token below zero is the start, whose vector is zero.
+void embed(const float *table, float scale, int64_t token, const float *position, int64_t width, float *x) {
+    for (int64_t i = 0; i < width; ++i) x[i] = (token < 0 ? 0 : table[token * width + i] * scale) + position[i];
+}
+
+// y = LayerNorm(y + x W^T + b).
+void add_product(const Model &model, const Linear &linear, const Norm &norm, const float *x, int64_t rows, float *y) {
+    thread_local std::vector<float> product;
+    product.resize(rows * model.d_model);
+    multiply(linear, x, rows, product.data());
+    add_and_norm(norm, model.epsilon, product.data(), rows, model.d_model, y);
+}
+
+// y = LayerNorm(y + FFN(y)).
+template <class Layer> void feed_forward(const Model &model, const Layer &layer, const Norm &norm, int64_t rows, float *y) {
+    thread_local std::vector<float> hidden;
+    hidden.resize(rows * layer.inner.outputs);
+    multiply(layer.inner, y, rows, hidden.data());
+    add_product(model, layer.outer, norm, hidden.data(), rows, y);
+}
+
+// Hypotheses of a sentence share the cells of the tokens that they have in common; cells that are in nobody's
+// past are used again. They come by the chunk, so that more of them move none.
+constexpr int64_t CHUNK = 16;
+
+// What is known of a sentence that is decoded. A cell is a key and a value, side by side.
+struct Sentence {
+    int64_t source_length = 0, length = 0, chunks = 0;
+    std::vector<float> memory;                // (layers, heads, source length, cell)
+    std::vector<float> cells;                 // (chunks, layers, heads, CHUNK, cell)
+    std::vector<std::vector<int32_t>> pasts;  // of each hypothesis: where the cells of its tokens are
+};
+
+// Lets each hypothesis of a sentence continue one of those before, with a cell of its own.
+void extend_pasts(const Model &model, Sentence &sentence, int64_t hypotheses, int64_t slots, const int64_t *origins) {
+    thread_local std::vector<std::vector<int32_t>> before;
+    thread_local std::vector<uint8_t> used;
+    const int64_t chunk_cells = model.decoder_depth * model.heads * CHUNK;
+    before = sentence.pasts;
+    used.assign((sentence.chunks + 1 + slots / CHUNK) * CHUNK, 0);
+    for (int64_t slot = 0; slot < slots; ++slot) {
+        sentence.pasts[slot] = before[origins[slot]];
+        for (const int32_t cell : sentence.pasts[slot]) used[cell / chunk_cells * CHUNK + cell % chunk_cells] = 1;
+    }
+    int64_t number = 0;
+    for (int64_t slot = 0; slot < slots; ++slot, ++number) {
+        while (used[number]) ++number;
+        sentence.pasts[slot].push_back(number / CHUNK * chunk_cells + number % CHUNK);
+    }
+    sentence.chunks = std::max(sentence.chunks, (number - 1) / CHUNK + 1);
+    sentence.cells.resize(sentence.chunks * chunk_cells * (model.d_k + model.d_v));
+    // All hypotheses have their first token in common.
+    if (!sentence.length++) sentence.pasts.resize(hypotheses, sentence.pasts[0]);
+}
+
+// Rows of some sentences, all of which go through all layers before the next ones: what they need stays in
+// the processor's cache.
+constexpr int64_t ROWS_AT_ONCE = 240, LOGITS_AT_ONCE = 36;
+
+struct Rows {
+    std::vector<Sentence *> sentences;
+    int64_t slots; // rows of each sentence; of a source, as many as it has tokens
+    std::vector<float> y, projected, mixed;
+
+    void resize(const Model &model, int64_t rows) {
+        y.resize(rows * model.d_model);
+        projected.resize(rows * model.heads * (2 * model.d_k + model.d_v));
+        mixed.resize(rows * model.heads * model.d_v);
+    }
+};
+
+// Self-attention of the encoder.
+void look_around(const Model &model, Rows &rows) {
+    const int64_t qk = model.heads * model.d_k, qkv = 2 * qk + model.heads * model.d_v;
+    const float *projected = rows.projected.data();
+    float *mixed = rows.mixed.data();
+    for (const Sentence *sentence : rows.sentences) {
+        const int64_t length = sentence->source_length;
+        const int32_t *numbers = counting(length);
+        for (int64_t i = 0; i < length; ++i) {
+            const int64_t first = std::max<int64_t>(0, i - model.reach), last = std::min<int64_t>(length - 1, i + model.reach);
+            for (int64_t head = 0; head < model.heads; ++head, mixed += model.d_v) {
+                const float *keys = projected + qk + head * model.d_k, *values = projected + 2 * qk + head * model.d_v;
+                attend(projected + i * qkv + head * model.d_k, {keys, values, qkv, numbers + first, last - first + 1},
+                       model.d_k, model.d_v, mixed);
+            }
+        }
+        projected += length * qkv;
+    }
+}
+
+// Keys and values of the source for each layer of the decoder.
+void keep_memory(const Model &model, int64_t count, Rows &rows) {
+    const int64_t cell = model.d_k + model.d_v, qk = model.heads * model.d_k;
+    for (int64_t number = 0; number < model.decoder_depth; ++number) {
+        multiply(model.decoder[number].memory, rows.y.data(), count, rows.projected.data());
+        const float *projected = rows.projected.data();
+        for (Sentence *sentence : rows.sentences)
+            for (int64_t s = 0; s < sentence->source_length; ++s, projected += model.heads * cell)
+                for (int64_t head = 0; head < model.heads; ++head) {
+                    float *to = &sentence->memory[((number * model.heads + head) * sentence->source_length + s) * cell];
+                    to = std::copy_n(projected + head * model.d_k, model.d_k, to);
+                    std::copy_n(projected + qk + head * model.d_v, model.d_v, to);
+                }
+    }
+}
+
+void encode_rows(const Model &model, int64_t count, const int64_t *ids, const float *positions, Rows &rows) {
+    float *x = rows.y.data();
+    for (Sentence *sentence : rows.sentences)
+        for (int64_t s = 0; s < sentence->source_length; ++s, x += model.d_model)
+            embed(model.source_embedding, model.source_scale, *ids++, positions + s * model.d_model, model.d_model, x);
+    for (int64_t number = 0; number < model.encoder_depth; ++number) {
+        const EncoderLayer &layer = model.encoder[number];
+        multiply(layer.look_around, rows.y.data(), count, rows.projected.data());
+        look_around(model, rows);
+        add_product(model, layer.join, layer.norms[0], rows.mixed.data(), count, rows.y.data());
+        feed_forward(model, layer, layer.norms[1], count, rows.y.data());
+    }
+    keep_memory(model, count, rows);
+}
+
+// Self-attention of the decoder: keys and values of the newest tokens are kept, and looked at with those before.
+void look_back(const Model &model, int64_t layer, Rows &rows) {
+    const int64_t cell = model.d_k + model.d_v;
+    const float *q = rows.projected.data();
+    float *mixed = rows.mixed.data();
+    for (Sentence *sentence : rows.sentences)
+        for (int64_t slot = 0; slot < rows.slots; ++slot) {
+            const std::vector<int32_t> &past = sentence->pasts[slot];
+            const int64_t first = std::max<int64_t>(0, sentence->length - 1 - model.reach);
+            const float *key = q + model.heads * model.d_k, *value = key + model.heads * model.d_k;
+            for (int64_t head = 0; head < model.heads; ++head, mixed += model.d_v, q += model.d_k) {
+                float *keys = &sentence->cells[(layer * model.heads + head) * CHUNK * cell];
+                float *own = std::copy_n(key + head * model.d_k, model.d_k, keys + past.back() * cell);
+                std::copy_n(value + head * model.d_v, model.d_v, own);
+                attend(q, {keys, keys + model.d_k, cell, &past[first], sentence->length - first}, model.d_k, model.d_v, mixed);
+            }
+            q = value + model.heads * model.d_v;
+        }
+}
+
+void look_at_source(const Model &model, int64_t layer, Rows &rows) {
+    const int64_t cell = model.d_k + model.d_v;
+    const float *q = rows.projected.data();
+    float *mixed = rows.mixed.data();
+    for (const Sentence *sentence : rows.sentences) {
+        const int64_t length = sentence->source_length;
+        const int32_t *numbers = counting(length);
+        for (int64_t slot = 0; slot < rows.slots; ++slot)
+            for (int64_t head = 0; head < model.heads; ++head, q += model.d_k, mixed += model.d_v) {
+                const float *keys = &sentence->memory[(layer * model.heads + head) * length * cell];
+                attend(q, {keys, keys + model.d_k, cell, numbers, length}, model.d_k, model.d_v, mixed);
+            }
+    }
+}
+
+// y: the vectors of the newest tokens, which become the decoder's output.
+void decode_rows(const Model &model, int64_t count, float *y, Rows &rows) {
+    for (int64_t number = 0; number < model.decoder_depth; ++number) {
+        const DecoderLayer &layer = model.decoder[number];
+        multiply(layer.look_back, y, count, rows.projected.data());
+        look_back(model, number, rows);
+        add_product(model, layer.join, layer.norms[0], rows.mixed.data(), count, y);
+        multiply(layer.query, y, count, rows.projected.data());
+        look_at_source(model, number, rows);
+        add_product(model, layer.cross_join, layer.norms[1], rows.mixed.data(), count, y);
+        feed_forward(model, layer, layer.norms[2], count, y);
+    }
+}
+
+// Keeps the largest of what a row adds to `so_far`: log P of a word, from `first_word` on. They are the
+// best first; beside them are their places, counted from that of the row's word 0.
+void keep_largest(const float *logits, float so_far, int64_t words, int64_t first_word, int64_t first_place, int64_t count,
+                  float *best, int64_t *places) {
+    thread_local std::vector<float> peaks;
+    peaks.resize((words + PANEL - 1) / PANEL);
+    for (size_t block = 0; block < peaks.size(); ++block)
+        peaks[block] = largest_in(logits + block * PANEL, std::min<int64_t>(PANEL, words - block * PANEL));
+    const float normalizer = log_sum_exp(logits, words, *std::max_element(peaks.begin(), peaks.end()));
+    for (size_t block = 0; block < peaks.size(); ++block) {
+        if (!(peaks[block] - normalizer + so_far > best[count - 1])) continue;
+        const int64_t end = std::min<int64_t>(words, (block + 1) * PANEL);
+        for (int64_t word = std::max<int64_t>(first_word, block * PANEL); word < end; ++word) {
+            const float sum = logits[word] - normalizer + so_far;
+            if (!(sum > best[count - 1])) continue;
+            int64_t rank = count - 1;
+            for (; rank && sum > best[rank - 1]; --rank) best[rank] = best[rank - 1], places[rank] = places[rank - 1];
+            best[rank] = sum;
+            places[rank] = first_place + word;
+        }
+    }
 }
 
 } // namespace
@@ -351,90 +610,76 @@ int32_t supports(int32_t precision) {
 
 void linear(const Linear *linear, const float *x, int64_t rows, float *y) { multiply(*linear, x, rows, y); }
 
-// The `count` largest sums of log P of a word, from `first_word` on, and what its row has so far; best first.
-// Beside them are their places, counted through all rows of a sentence.
-void largest_sums(const float *logits, const float *so_far, int64_t sentences, int64_t slots, int64_t words,
-                  int64_t first_word, int64_t count, float *best, int64_t *places) {
-    const float none = -std::numeric_limits<float>::infinity();
-    std::vector<float> peaks((words + PANEL - 1) / PANEL);
-    std::fill(best, best + sentences * count, none);
-    std::fill(places, places + sentences * count, 0);
-    for (int64_t row = 0; row < sentences * slots; ++row) {
-        if (row && row % slots == 0) best += count, places += count;
-        if (so_far[row] == none) continue;
-        const float *x = logits + row * words;
-        for (size_t block = 0; block < peaks.size(); ++block)
-            peaks[block] = largest_in(x + block * PANEL, std::min<int64_t>(PANEL, words - block * PANEL));
-        const float normalizer = log_sum_exp(x, words, *std::max_element(peaks.begin(), peaks.end()));
-        for (size_t block = 0; block < peaks.size(); ++block) {
-            if (!(peaks[block] - normalizer + so_far[row] > best[count - 1])) continue;
-            const int64_t end = std::min<int64_t>(words, (block + 1) * PANEL);
-            for (int64_t word = std::max<int64_t>(first_word, block * PANEL); word < end; ++word) {
-                const float sum = x[word] - normalizer + so_far[row];
-                if (!(sum > best[count - 1])) continue;
-                int64_t rank = count - 1;
-                for (; rank && sum > best[rank - 1]; --rank) best[rank] = best[rank - 1], places[rank] = places[rank - 1];
-                best[rank] = sum;
-                places[rank] = row % slots * words + word;
-            }
-        }
+Sentence *new_sentence() { return new Sentence; }
+void delete_sentence(Sentence *sentence) { delete sentence; }
+
+// Begins sentences with these sources, whose ids stand one after the other.
+void encode(const Model *model, int64_t count, Sentence **sentences, const int64_t *lengths, const int64_t *ids, const float *positions) {
+    thread_local Rows rows;
+    for (int64_t next = 0; next < count;) {
+        int64_t taken = 0;
+        rows.sentences.clear();
+        do {
+            Sentence &sentence = *sentences[next];
+            sentence.source_length = lengths[next];
+            sentence.length = sentence.chunks = 0;
+            sentence.pasts.assign(1, {});
+            sentence.memory.resize(model->decoder_depth * model->heads * lengths[next] * (model->d_k + model->d_v));
+            rows.sentences.push_back(&sentence);
+            taken += lengths[next++];
+        } while (next < count && taken + lengths[next] <= ROWS_AT_ONCE);
+        rows.resize(*model, taken);
+        encode_rows(*model, taken, ids, positions, rows);
+        ids += taken;
     }
 }
 
-void decoder_step(const Decoder *decoder, const Step *step) {
-    const int64_t rows = step->sentences * step->slots, heads = decoder->heads;
-    const int64_t d_model = decoder->d_model, d_k = decoder->d_k, d_v = decoder->d_v;
-    const int64_t qk = heads * d_k, qkv = 2 * qk + heads * d_v;
-    thread_local std::vector<float> projected, mixed, joined;
-    thread_local std::vector<std::vector<int32_t>> pasts, sources;
-    projected.resize(rows * std::max<int64_t>(qkv, decoder->layers[0].inner.outputs));
-    mixed.resize(rows * heads * d_v);
-    joined.resize(rows * d_model);
-    pasts.resize(rows);
-    sources.resize(step->sentences);
-    for (int64_t row = 0; row < rows; ++row) {
-        pasts[row].clear();
-        for (int64_t column = 0; column < step->columns; ++column)
-            if (step->seen[row * step->columns + column]) pasts[row].push_back(column);
+// Extends hypotheses by a token, some of each sentence: tokens and origins are (sentences, slots), and y, the
+// decoder's output, (sentences, slots, d_model).
+void decode(const Model *model, int64_t count, int64_t slots, int64_t hypotheses, Sentence **sentences,
+            const int64_t *tokens, const int64_t *origins, const float *positions, float *y) {
+    thread_local Rows rows;
+    const int64_t at_once = std::max<int64_t>(1, ROWS_AT_ONCE / slots), width = model->d_model;
+    for (int64_t first = 0; first < count; first += at_once) {
+        const int64_t last = std::min(count, first + at_once);
+        rows.sentences.assign(sentences + first, sentences + last);
+        rows.slots = slots;
+        rows.resize(*model, (last - first) * slots);
+        float *x = y;
+        for (Sentence *sentence : rows.sentences) {
+            extend_pasts(*model, *sentence, hypotheses, slots, origins);
+            const float *position = positions + (sentence->length - 1) * width;
+            for (int64_t slot = 0; slot < slots; ++slot, x += width)
+                embed(model->target_embedding, model->target_scale, tokens[slot], position, width, x);
+            tokens += slots;
+            origins += slots;
+        }
+        decode_rows(*model, (last - first) * slots, y, rows);
+        y = x;
     }
-    for (int64_t sentence = 0; sentence < step->sentences; ++sentence) {
-        sources[sentence].resize(step->source_lengths[sentence]);
-        for (int64_t s = 0; s < step->source_lengths[sentence]; ++s) sources[sentence][s] = s;
+}
+
+// The `count` largest sums of log P of a word, from `first_word` on, and what its hypothesis has so far; best
+// first. Beside them are their places, counted through all words of all hypotheses of a sentence.
+void best_extensions(const Model *model, const float *y, const float *so_far, int64_t sentences, int64_t slots,
+                     int64_t first_word, int64_t count, float *best, int64_t *places) {
+    thread_local std::vector<float> logits;
+    const int64_t words = model->output.outputs, at_once = std::max<int64_t>(1, LOGITS_AT_ONCE / slots);
+    const float none = -std::numeric_limits<float>::infinity();
+    std::fill(best, best + sentences * count, none);
+    std::fill(places, places + sentences * count, 0);
+    for (int64_t first = 0; first < sentences; first += at_once) {
+        const int64_t rows = std::min(at_once, sentences - first) * slots;
+        logits.resize(rows * words);
+        multiply(model->output, y + first * slots * model->d_model, rows, logits.data());
+        for (int64_t row = 0; row < rows; ++row) {
+            const int64_t sentence = first + row / slots;
+            const float before = so_far[first * slots + row];
+            if (before == none) continue;
+            keep_largest(&logits[row * words], before, words, first_word, row % slots * words, count,
+                         best + sentence * count, places + sentence * count);
+        }
     }
-    float *y = step->y;
-    for (int64_t number = 0; number < decoder->layer_count; ++number) {
-        const Layer &layer = decoder->layers[number];
-        const int64_t first = number * step->places * heads;
-        multiply(layer.look_back, y, rows, projected.data());
-        for (int64_t row = 0; row < rows; ++row)
-            for (int64_t head = 0; head < heads; ++head) {
-                const int64_t cell = (first + row / step->slots * heads + head) * step->room + step->new_columns[row];
-                const float *key = &projected[row * qkv + qk + head * d_k], *value = &projected[row * qkv + 2 * qk + head * d_v];
-                std::copy(key, key + d_k, step->keys + cell * d_k);
-                std::copy(value, value + d_v, step->values + cell * d_v);
-            }
-        for (int64_t row = 0; row < rows; ++row)
-            for (int64_t head = 0; head < heads; ++head) {
-                const int64_t cell = (first + row / step->slots * heads + head) * step->room;
-                attend(&projected[row * qkv + head * d_k], step->keys + cell * d_k, step->values + cell * d_v, pasts[row], d_k, d_v,
-                       &mixed[(row * heads + head) * d_v]);
-            }
-        multiply(layer.join, mixed.data(), rows, joined.data());
-        add_and_norm(layer.norms[0], decoder->epsilon, joined.data(), rows, d_model, y);
-        multiply(layer.query, y, rows, projected.data());
-        for (int64_t row = 0; row < rows; ++row)
-            for (int64_t head = 0; head < heads; ++head) {
-                const int64_t cell = (first + row / step->slots * heads + head) * step->source_room;
-                attend(&projected[row * qk + head * d_k], step->source_keys + cell * d_k, step->source_values + cell * d_v,
-                       sources[row / step->slots], d_k, d_v, &mixed[(row * heads + head) * d_v]);
-            }
-        multiply(layer.cross_join, mixed.data(), rows, joined.data());
-        add_and_norm(layer.norms[1], decoder->epsilon, joined.data(), rows, d_model, y);
-        multiply(layer.inner, y, rows, projected.data());
-        multiply(layer.outer, projected.data(), rows, joined.data());
-        add_and_norm(layer.norms[2], decoder->epsilon, joined.data(), rows, d_model, y);
-    }
-    multiply(decoder->output, y, rows, step->logits);
 }
 
 }

@@ -1,7 +1,8 @@
 """Kernels in C++ that the compiler of this machine makes: `generate --compile`.
 
-`NativeLinear` equals `F.linear`, and `decoder_step` a step of the decoder with its caches.
-native.cpp has the same structures. I, O width of input and output.
+`NativeLinear` equals `F.linear`; `encode` and `decode` are the two halves of the network, and
+`best_extensions` equals `kernels.topk.largest_sums` of what follows. native.cpp has the same
+structures. I, O width of input and output.
 """
 
 import ctypes
@@ -12,15 +13,11 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aiayn.errors import UsageError
@@ -55,49 +52,43 @@ class NormInMemory(Structure):
     _fields_ = (("weight", c_void_p), ("bias", c_void_p))
 
 
-class LayerInMemory(Structure):
+class EncoderLayerInMemory(Structure):
+    """An encoder layer as native.cpp reads it."""
+
+    _fields_ = (
+        *((f"linear_{n}", LinearInMemory) for n in range(4)),
+        ("norms", NormInMemory * 2),
+    )
+
+
+class DecoderLayerInMemory(Structure):
     """A decoder layer as native.cpp reads it."""
 
     _fields_ = (
-        *((f"linear_{n}", LinearInMemory) for n in range(6)),
+        *((f"linear_{n}", LinearInMemory) for n in range(7)),
         ("norms", NormInMemory * 3),
     )
 
 
-class DecoderInMemory(Structure):
-    """A decoder as native.cpp reads it."""
+class ModelInMemory(Structure):
+    """A Transformer as native.cpp reads it."""
 
     _fields_ = (
-        ("layer_count", c_int32),
+        ("encoder_depth", c_int32),
+        ("decoder_depth", c_int32),
         ("d_model", c_int32),
         ("heads", c_int32),
         ("d_k", c_int32),
         ("d_v", c_int32),
+        ("reach", c_int32),
         ("epsilon", c_float),
-        ("layers", POINTER(LayerInMemory)),
+        ("source_scale", c_float),
+        ("target_scale", c_float),
+        ("source_embedding", c_void_p),
+        ("target_embedding", c_void_p),
+        ("encoder", POINTER(EncoderLayerInMemory)),
+        ("decoder", POINTER(DecoderLayerInMemory)),
         ("output", LinearInMemory),
-    )
-
-
-class NativeStep(Structure):
-    """What a step reads and writes; see native.cpp."""
-
-    _fields_ = (
-        ("sentences", c_int64),
-        ("slots", c_int64),
-        ("places", c_int64),
-        ("room", c_int64),
-        ("columns", c_int64),
-        ("source_room", c_int64),
-        ("keys", c_void_p),
-        ("values", c_void_p),
-        ("source_keys", c_void_p),
-        ("source_values", c_void_p),
-        ("new_columns", c_void_p),
-        ("seen", c_void_p),
-        ("source_lengths", c_void_p),
-        ("y", c_void_p),
-        ("logits", c_void_p),
     )
 
 
@@ -108,38 +99,24 @@ class NativeKernels:
         library = ctypes.CDLL(str(path))
         self.panel_width: int = library.panel_width()
         self._supports = library.supports
+        pointer, number = c_void_p, c_int64
         self.linear = library.linear
-        self.linear.argtypes = (c_void_p, c_void_p, c_int64, c_void_p)
+        self.linear.argtypes = (pointer, pointer, number, pointer)
         self.linear.restype = None
-        self._largest_sums = library.largest_sums
-        self._largest_sums.argtypes = (c_void_p, c_void_p, *[c_int64] * 5, c_void_p, c_void_p)
-        self._largest_sums.restype = None
-        self.decoder_step = library.decoder_step
-        self.decoder_step.argtypes = (c_void_p, c_void_p)
-        self.decoder_step.restype = None
-
-    def largest_sums(
-        self,
-        logits_BJW: Tensor,
-        so_far_BJ: NDArray[np.float32],
-        count: int,
-        *,
-        first_word: int = 0,
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return what `kernels.topk.largest_sums` returns for log P from a word on."""
-        best_BC = np.empty((len(so_far_BJ), count), dtype=np.float32)
-        places_BC = np.empty(best_BC.shape, dtype=np.int64)
-        logits_BJW, so_far_BJ = logits_BJW.contiguous(), np.ascontiguousarray(so_far_BJ)
-        self._largest_sums(
-            logits_BJW.data_ptr(),
-            so_far_BJ.ctypes.data,
-            *logits_BJW.shape,
-            first_word,
-            count,
-            best_BC.ctypes.data,
-            places_BC.ctypes.data,
-        )
-        return best_BC, places_BC
+        self.new_sentence = library.new_sentence
+        self.new_sentence.restype = pointer
+        self.delete_sentence = library.delete_sentence
+        self.delete_sentence.argtypes = (pointer,)
+        self.delete_sentence.restype = None
+        self.encode = library.encode
+        self.encode.argtypes = (pointer, number, *[pointer] * 4)
+        self.encode.restype = None
+        self.decode = library.decode
+        self.decode.argtypes = (pointer, *[number] * 3, *[pointer] * 5)
+        self.decode.restype = None
+        self.best_extensions = library.best_extensions
+        self.best_extensions.argtypes = (*[pointer] * 3, *[number] * 4, pointer, pointer)
+        self.best_extensions.restype = None
 
     def supports(self, precision: str) -> bool:
         """Whether this processor multiplies in a precision by instructions of its own."""
@@ -239,24 +216,3 @@ class NativeLinear(InferenceLinear):
         rows = x.numel() // self.in_features
         self.kernels.linear(ctypes.addressof(linear), x.data_ptr(), rows, y.data_ptr())
         return y
-
-
-def describe_decoder(
-    sizes: tuple[int, int, int, int],
-    epsilon: float,
-    layers: Sequence[tuple[Sequence[LinearInMemory], Sequence[nn.LayerNorm]]],
-    output: LinearInMemory,
-) -> Any:
-    """Return a decoder as the kernels read it; sizes are d_model, heads, d_k and d_v."""
-    described = (LayerInMemory * len(layers))(
-        *(
-            LayerInMemory(
-                *linears,
-                (NormInMemory * 3)(
-                    *(NormInMemory(n.weight.data_ptr(), n.bias.data_ptr()) for n in norms)
-                ),
-            )
-            for linears, norms in layers
-        )
-    )
-    return DecoderInMemory(len(layers), *sizes, epsilon, described, output)
