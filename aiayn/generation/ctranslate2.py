@@ -6,7 +6,7 @@ order by the paper's length penalty.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,8 @@ from aiayn.generation.engine import ROWS, Found, NumberedSegment, tokens_at_once
 from aiayn.generation.rules import NO_RULES
 from aiayn.generation.search import BeamSearch, Hypothesis
 from aiayn.generation.segmentation import Segment
-from aiayn.generation.translator import Report, Translator
+from aiayn.generation.streaming import Line
+from aiayn.generation.translator import Report, Translation, Translator
 from aiayn.special_ids import EOS, PAD
 
 # Tokens, with EOS where it was reached, and log P.
@@ -40,6 +41,12 @@ class CTranslate2Translator(Translator):
         """The most tokens of an input or output."""
         # Scoring and aligning an output look at one position more.
         return self.table_rows - 1
+
+    def translate_window(
+        self, lines: Sequence[Line], report: Report = lambda lines: None
+    ) -> list[Translation]:
+        """Translate lines together; `report` is called with how many more are done."""
+        return self._translate(lines, report)  # by the workers of CTranslate2 itself
 
     def steps(self, work: deque[NumberedSegment], most: int = ROWS) -> Iterator[list[Found]]:
         """Search all the work that is there; yield it, and go on with what came meanwhile."""

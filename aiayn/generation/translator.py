@@ -103,7 +103,7 @@ class Translator:
     batch_tokens: int = DECODING_BATCH_TOKENS
     """Padded source tokens that go through the network at once."""
     workers: int = 1
-    """Processes that search batches in parallel on a CPU, each with one thread."""
+    """Processes that translate in parallel on a CPU, each with one thread."""
     longest: int = DEFAULT.longest
     """Subwords that are translated at once; a longer line is cut into segments."""
     aligns: bool = False
@@ -124,6 +124,23 @@ class Translator:
         self, lines: Sequence[Line], report: Report = lambda lines: None
     ) -> list[Translation]:
         """Translate lines together; `report` is called with how many more are done."""
+        parts = PARTS * self.workers
+        if self.workers == 1 or len(lines) < SMALLEST_PART * parts:
+            return self._translate(lines, report)
+        # Each part has lines of all lengths, and takes about as long as another.
+        order = sorted(range(len(lines)), key=lambda number: -len(lines[number].text))
+        shares = [order[i::parts] for i in range(parts)]
+        found: dict[int, Translation] = {}
+        results = self._processes.map([lines[number] for number in share] for share in shares)
+        for share, of_part in zip(shares, results, strict=True):
+            found |= zip(share, of_part, strict=True)
+            report(len(share))
+        return [found[number] for number in range(len(lines))]
+
+    def _translate(
+        self, lines: Sequence[Line], report: Report = lambda lines: None
+    ) -> list[Translation]:
+        """Translate lines together in this process."""
         cut = self.cut(lines)
         report(sum(not segments for segments in cut))
         # Segments of all lines are searched together, and handed out again line by line.
@@ -278,32 +295,25 @@ class Translator:
         """Search sentences, the longest first; the results are in the order of the work."""
         found: list[list[Hypothesis]] = [[] for _ in work]
         order = sorted(range(len(work)), key=lambda number: -len(work[number].source))
-        parts = PARTS * self.workers
-        if self.workers == 1 or len(work) < SMALLEST_PART * parts:
-            parts = 1
-        # Each part has sentences of all lengths, and takes about as long as another.
-        shares = [[(number, work[number]) for number in order[i::parts]] for i in range(parts)]
-        results = self._processes.map(shares) if parts > 1 else map(self._run, shares)
-        for of_part in results:
-            for number, hypotheses in of_part:
-                found[number] = hypotheses
-            report(sum(work[number].first for number, _ in of_part))
+        for number, hypotheses in self._run([(number, work[number]) for number in order]):
+            found[number] = hypotheses
+        report(sum(segment.first for segment in work))
         return found
 
     @cached_property
     def _processes(self) -> Workers:
         """Forks of this process with one thread each, which share its memory."""
-        return Workers(self._search_with_one_thread, self.workers, start="fork")
+        return Workers(self._translate_with_one_thread, self.workers, start="fork")
 
     def close(self) -> None:
         """End the processes that search, if there are any."""
         if "_processes" in vars(self):
             self._processes.close()
 
-    def _search_with_one_thread(self, work: list[NumberedSegment]) -> list[Found]:
+    def _translate_with_one_thread(self, lines: list[Line]) -> list[Translation]:
         # Processes in parallel are faster than threads, whose products are too small.
         torch.set_num_threads(1)
-        return self._run(work)
+        return self._translate(lines)
 
     def _run(self, work: list[NumberedSegment]) -> list[Found]:
         """Search sentences; where memory does not suffice, fewer of them at once."""
