@@ -97,7 +97,9 @@ def native_decoder(file, kernels, width):
 VARIANTS = {
     "as in the paper": {},
     "wide heads": {"d_k": 32, "d_v": 64},
-    "as wide as a vector": {"d_k": 32, "d_v": 32},
+    "as wide as a vector": {"d_k": 16, "d_v": 16},
+    "as wide as two": {"d_k": 32, "d_v": 32},
+    "as wide as four": {"d_k": 64, "d_v": 64},
     "narrow values": {"d_v": 6},
     "swish": {"activation": "swish"},
     "a window": {"attention_window": 5},
@@ -123,7 +125,7 @@ def test_a_step_equals_that_of_the_cached_decoder(kernels, variant):
 
 
 @pytest.mark.parametrize(
-    "line", [["--sample"], ["--min-length", 4], ["--nbest", 3], ["--align"]]
+    "line", [["--sample"], ["--min-length", 4], ["--beam", 20, "--nbest", 3], ["--align"]]
 )
 def test_rules_and_samples_are_the_same_compiled(trained, aiayn, cache, monkeypatch, line):
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
@@ -153,6 +155,25 @@ def test_a_sentence_alone_gets_what_it_gets_among_others(kernels):
     lines = [Line(text) for text in sentences(4, seed=9)]
     alone = [translator.translate_window([line])[0] for line in lines]
     assert alone == translator.translate_window(lines)
+
+
+@torch.inference_mode()
+def test_a_sentence_that_moves_keeps_what_it_has(kernels):
+    file = random_model()
+    sources = [file.codec.encode_source(line) for line in sentences(3, seed=8)]
+    tokens, slots = np.array([[5], [6], [7]]), np.zeros((3, 1), dtype=np.int64)
+    found = []
+    for kept in ([0, 1, 2], [2, 1]):
+        decoder = native_decoder(file, kernels, 1)
+        decoder.reserve(3, max(map(len, sources)), limit=20)
+        decoder.admit(sources)
+        decoder(tokens, slots)
+        if len(kept) == 2:
+            decoder.move(np.array([2]), np.array([0]), 2)
+        found.append(decoder(tokens[kept], slots[kept])[kept.index(2)])
+        decoder.reserve(4, 40 * len(sources[0]), limit=20)
+        assert decoder.admit([sources[0] * 40]).isfinite().all()
+    assert torch.equal(*found)
 
 
 def test_a_compiler_that_is_not_there_is_named(tmp_path, monkeypatch):

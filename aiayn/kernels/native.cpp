@@ -4,37 +4,7 @@
 // Rows are positions of sources, or the newest positions of hypotheses; there is no padding.
 // kernels/native.py has the same structures.
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <vector>
-#if defined(__AVX512VNNI__) || defined(__AVX512BF16__)
-#include <immintrin.h>
-#endif
-
-// Sums of a tile of ROWS x VECTORS stay in registers.
-#ifdef __AVX512F__
-constexpr int LANES = 16, VECTORS = 4, ROWS = 6;
-#else
-constexpr int LANES = 8, VECTORS = 2, ROWS = 4;
-#endif
-constexpr int PANEL = LANES * VECTORS;
-
-typedef float Floats __attribute__((vector_size(4 * LANES)));
-typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
-
-enum Precision { FLOAT32, BFLOAT16, INT8 };
-enum Activation { NONE, RELU, SWISH };
-
-struct Linear {
-    int32_t precision, inputs, outputs, activation;
-    const void *panels;    // weights of PANEL outputs side by side, input by input
-    const float *scales;   // of 8-bit weights
-    const int32_t *shifts; // 128 times their sums, since inputs are stored without a sign
-    const float *bias;     // of all panels
-};
+#include "native_linear.h"
 
 struct Norm {
     const float *weight, *bias;
@@ -62,230 +32,6 @@ struct Model {
 
 namespace {
 
-template <class Vector> Vector load(const void *from) {
-    Vector found;
-    std::memcpy(&found, from, sizeof found);
-    return found;
-}
-
-Floats exponential(Floats x) {
-    const Floats zero = {};
-    x = x < -87.0f ? zero - 87.0f : x;
-    const Ints whole = __builtin_convertvector(x * 1.44269504f + (x < 0 ? zero - 0.5f : zero + 0.5f), Ints);
-    const Floats n = __builtin_convertvector(whole, Floats);
-    const Floats r = x - n * 0.693359375f + n * 2.12194440e-4f;
-    Floats p = zero + 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    return p * (Floats)((whole + 127) << 23);
-}
-
-// Which lane comes to each place when all move by half of them, by a quarter, and so on.
-struct Rotations {
-    int32_t lanes[4][LANES] = {};
-    constexpr Rotations() {
-        for (int turn = 0; turn < 4; ++turn)
-            for (int lane = 0; lane < LANES; ++lane) lanes[turn][lane] = (lane + (LANES / 2 >> turn)) % LANES;
-    }
-};
-constexpr Rotations ROTATIONS;
-
-float sum_of(Floats x) {
-#pragma GCC unroll 4
-    for (int turn = 0; LANES >> turn > 1; ++turn) x += __builtin_shuffle(x, load<Ints>(ROTATIONS.lanes[turn]));
-    return x[0];
-}
-
-float largest_of(Floats x) {
-#pragma GCC unroll 4
-    for (int turn = 0; LANES >> turn > 1; ++turn) {
-        const Floats turned = __builtin_shuffle(x, load<Ints>(ROTATIONS.lanes[turn]));
-        x = turned > x ? turned : x;
-    }
-    return x[0];
-}
-
-// How to join two vectors of sums, so that in the end LANES vectors are one vector with the sum of each: groups
-// of lanes of both, side by side, with half as many lanes each. One picks the first halves, one the others.
-struct Joins {
-    int32_t halves[4][2][LANES] = {};
-    constexpr Joins() {
-        for (int turn = 0; LANES >> turn > 1; ++turn)
-            for (int lane = 0; lane < LANES; ++lane) {
-                const int group = LANES >> turn, half = group / 2;
-                const int from = lane % group / half * LANES + lane / group * group + lane % half;
-                halves[turn][0][lane] = from;
-                halves[turn][1][lane] = from + half;
-            }
-    }
-};
-constexpr Joins JOINS;
-
-// The sums of LANES vectors, which are changed.
-Floats sums_of(Floats *x) {
-#pragma GCC unroll 4
-    for (int turn = 0; LANES >> turn > 1; ++turn)
-#pragma GCC unroll 8
-        for (int i = 0; i < LANES >> turn >> 1; ++i) {
-            const Floats other = x[i + (LANES >> turn >> 1)];
-            x[i] = __builtin_shuffle(x[i], other, load<Ints>(JOINS.halves[turn][0])) +
-                   __builtin_shuffle(x[i], other, load<Ints>(JOINS.halves[turn][1]));
-        }
-    return x[0];
-}
-
-// Replaces x by exp(x - largest), and returns the sum.
-float exponentiate(float *x, int64_t count, float largest) {
-    const Floats zero = {};
-    Floats total = zero;
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        const Floats e = exponential(load<Floats>(x + i) - largest);
-        std::memcpy(x + i, &e, sizeof e);
-        total += e;
-    }
-    float rest[LANES];
-    std::fill(rest, rest + LANES, -std::numeric_limits<float>::max());
-    std::copy(x + i, x + count, rest);
-    const Floats e = exponential(load<Floats>(rest) - largest);
-    for (int lane = 0; i + lane < count; ++lane) total[lane] += x[i + lane] = e[lane];
-    return sum_of(total);
-}
-
-// The kinds of products: a unit is as many neighboring inputs as 32 bits hold.
-
-struct Float32 {
-    using Unit = float;
-    using Sums = Floats;
-    static constexpr int GROUP = 1;
-    static Sums add(Sums sums, Unit x, const void *w) { return sums + x * load<Floats>(w); }
-    static Floats finish(Sums sums, float, const Linear &, int64_t) { return sums; }
-};
-
-#ifdef __AVX512BF16__
-struct BFloat16 {
-    using Unit = int32_t;
-    using Sums = Floats;
-    static constexpr int GROUP = 2;
-    static Sums add(Sums sums, Unit x, const void *w) {
-        const auto weights = (__m512bh)_mm512_loadu_si512(w);
-        return (Floats)_mm512_dpbf16_ps((__m512)sums, (__m512bh)_mm512_set1_epi32(x), weights);
-    }
-    static float convert(const float *x, int64_t count, Unit *units) {
-        auto *low = (uint16_t *)units;
-        for (int64_t i = 0; i < count; ++i) {
-            uint32_t bits;
-            std::memcpy(&bits, x + i, 4);
-            low[i] = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; // to the nearest, ties to even
-        }
-        return 1;
-    }
-    static Floats finish(Sums sums, float, const Linear &, int64_t) { return sums; }
-};
-#endif
-
-#ifdef __AVX512VNNI__
-struct Int8 {
-    using Unit = int32_t;
-    using Sums = Ints;
-    static constexpr int GROUP = 4;
-    static Sums add(Sums sums, Unit x, const void *w) {
-        const auto weights = _mm512_loadu_si512(w);
-        return (Ints)_mm512_dpbusd_epi32((__m512i)sums, _mm512_set1_epi32(x), weights);
-    }
-    static float convert(const float *x, int64_t count, Unit *units) {
-        float most = 1e-8f;
-#pragma omp simd reduction(max : most)
-        for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(x[i]));
-        auto *bytes = (uint8_t *)units;
-        const float scale = 127 / most;
-        for (int64_t i = 0; i < count; ++i) bytes[i] = (uint8_t)(int)(x[i] * scale + 128.5f);
-        return most / 127;
-    }
-    static Floats finish(Sums sums, float scale, const Linear &linear, int64_t output) {
-        const Ints signed_sums = sums - load<Ints>(linear.shifts + output);
-        return __builtin_convertvector(signed_sums, Floats) * scale * load<Floats>(linear.scales + output);
-    }
-};
-#endif
-
-Floats activate(Floats x, int activation) {
-    const Floats zero = {};
-    if (activation == RELU) return x > zero ? x : zero;
-    return activation == SWISH ? x / (1 + exponential(-x)) : x;
-}
-
-// y = x W^T + b for COUNT rows and one panel of outputs.
-template <class Kind, int COUNT>
-void multiply_tile(const Linear &linear, const typename Kind::Unit *x, const float *scales, int64_t output, float *y) {
-    const int64_t units = linear.inputs / Kind::GROUP;
-    const auto *w = (const typename Kind::Unit *)linear.panels + output * units;
-    typename Kind::Sums sums[COUNT][VECTORS] = {};
-    for (int64_t unit = 0; unit < units; ++unit, w += PANEL)
-#pragma GCC unroll 8
-        for (int row = 0; row < COUNT; ++row)
-#pragma GCC unroll 8
-            for (int v = 0; v < VECTORS; ++v) sums[row][v] = Kind::add(sums[row][v], x[row * units + unit], w + v * LANES);
-#pragma GCC unroll 8
-    for (int row = 0; row < COUNT; ++row)
-#pragma GCC unroll 8
-        for (int v = 0; v < VECTORS; ++v) {
-            const int64_t at = output + v * LANES;
-            const Floats found = Kind::finish(sums[row][v], scales[row], linear, at) + load<Floats>(linear.bias + at);
-            const Floats active = activate(found, linear.activation);
-            const int64_t left = std::clamp<int64_t>(linear.outputs - at, 0, LANES);
-            std::memcpy(y + row * linear.outputs + at, &active, left == LANES ? sizeof active : left * sizeof(float));
-        }
-}
-
-template <class Kind>
-void multiply_units(const Linear &linear, const typename Kind::Unit *x, const float *scales, int64_t rows, float *y) {
-    const int64_t units = linear.inputs / Kind::GROUP;
-    for (int64_t output = 0; output < linear.outputs; output += PANEL)
-        for (int64_t row = 0; row < rows; row += ROWS) {
-            const auto *from = x + row * units;
-            const float *scale = scales + row;
-            float *to = y + row * linear.outputs;
-            switch (std::min<int64_t>(rows - row, ROWS)) {
-            case 1: multiply_tile<Kind, 1>(linear, from, scale, output, to); break;
-            case 2: multiply_tile<Kind, 2>(linear, from, scale, output, to); break;
-            case 3: multiply_tile<Kind, 3>(linear, from, scale, output, to); break;
-            case 4: multiply_tile<Kind, 4>(linear, from, scale, output, to); break;
-            case 5: multiply_tile<Kind, 5>(linear, from, scale, output, to); break;
-            default: multiply_tile<Kind, ROWS>(linear, from, scale, output, to);
-            }
-        }
-}
-
-// The same with rows that are converted first.
-template <class Kind> void multiply_rows(const Linear &linear, const float *x, int64_t rows, float *y) {
-    const int64_t units = linear.inputs / Kind::GROUP;
-    thread_local std::vector<typename Kind::Unit> converted;
-    thread_local std::vector<float> scales;
-    converted.resize(rows * units);
-    scales.resize(rows);
-    for (int64_t row = 0; row < rows; ++row)
-        scales[row] = Kind::convert(x + row * linear.inputs, linear.inputs, &converted[row * units]);
-    multiply_units<Kind>(linear, converted.data(), scales.data(), rows, y);
-}
-
-void multiply(const Linear &linear, const float *x, int64_t rows, float *y) {
-    switch (linear.precision) {
-#ifdef __AVX512BF16__
-    case BFLOAT16: return multiply_rows<BFloat16>(linear, x, rows, y);
-#endif
-#ifdef __AVX512VNNI__
-    case INT8: return multiply_rows<Int8>(linear, x, rows, y);
-#endif
-    // It has no scales, and reads none.
-    default: return multiply_units<Float32>(linear, x, x, rows, y);
-    }
-}
-
 // y = LayerNorm(y + x), row by row.
 void add_and_norm(const Norm &norm, float epsilon, const float *x, int64_t rows, int64_t width, float *y) {
     for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
@@ -301,6 +47,13 @@ void add_and_norm(const Norm &norm, float epsilon, const float *x, int64_t rows,
     }
 }
 
+// 0, 1, 2, ...: at least `count` numbers.
+const int32_t *counting(size_t count) {
+    thread_local std::vector<int32_t> numbers;
+    while (numbers.size() < count) numbers.push_back(numbers.size());
+    return numbers.data();
+}
+
 // Keys and values that a query looks at: the listed ones of one head.
 struct Cells {
     const float *keys, *values;
@@ -313,30 +66,26 @@ struct Cells {
 template <int WIDTH> void attend_to(const float *q, const Cells &seen, float *out) {
     constexpr int VECTORS_OF_KEY = WIDTH / LANES;
     thread_local std::vector<Floats> weights;
-    weights.resize((seen.count + LANES - 1) / LANES);
-    const Floats zero = {};
-    const float scale = 1 / std::sqrt((float)WIDTH);
-    Floats query[VECTORS_OF_KEY], mixed[VECTORS_OF_KEY] = {}, most = zero - std::numeric_limits<float>::max();
+    grow(weights, seen.count / LANES + 1);
+    const float least = -std::numeric_limits<float>::max(), scale = 1 / std::sqrt((float)WIDTH);
+    Floats query[VECTORS_OF_KEY], mixed[VECTORS_OF_KEY] = {}, most = Floats{} + least, total = {};
     std::memcpy(query, q, sizeof query);
-    for (int64_t first = 0, block = 0; first < seen.count; first += LANES, ++block) {
-        Floats dots[LANES] = {};
-        const int64_t count = std::min<int64_t>(LANES, seen.count - first);
-        for (int64_t n = 0; n < count; ++n) {
+    Floats *block = weights.data();
+    for (int64_t first = 0; first < seen.count; first += LANES, ++block) {
+        Floats dots[LANES];
+        const int32_t count = std::min<int64_t>(LANES, seen.count - first);
+        for (int32_t n = 0; n < count; ++n) {
             const float *key = seen.keys + seen.listed[first + n] * seen.stride;
+            dots[n] = query[0] * load<Floats>(key);
 #pragma GCC unroll 16
-            for (int v = 0; v < VECTORS_OF_KEY; ++v) dots[n] += query[v] * load<Floats>(key + v * LANES);
+            for (int v = 1; v < VECTORS_OF_KEY; ++v) dots[n] += query[v] * load<Floats>(key + v * LANES);
         }
-        Floats scores = sums_of(dots) * scale;
-        for (int64_t n = count; n < LANES; ++n) scores[n] = -std::numeric_limits<float>::max();
-        weights[block] = scores;
-        most = scores > most ? scores : most;
+        for (int32_t n = count; n < LANES; ++n) dots[n] = Floats{};
+        *block = load<Ints>(ROTATIONS.lanes[4]) < count ? sums_of(dots) * scale : Floats{} + least;
+        most = *block > most ? *block : most;
     }
     const float largest = largest_of(most);
-    Floats total = zero;
-    for (Floats &block : weights) {
-        block = exponential(block - largest);
-        total += block;
-    }
+    for (Floats *each = weights.data(); each < block; ++each) total += *each = exponential(*each - largest);
     const float *weight = (const float *)weights.data();
     for (int64_t n = 0; n < seen.count; ++n) {
         const float *value = seen.values + seen.listed[n] * seen.stride;
@@ -352,7 +101,7 @@ template <int WIDTH> void attend_to(const float *q, const Cells &seen, float *ou
 // The same for any widths.
 void attend_slowly(const float *q, const Cells &seen, int64_t d_k, int64_t d_v, float *out) {
     thread_local std::vector<float> weights;
-    weights.resize(seen.count);
+    grow(weights, seen.count);
     float largest = -std::numeric_limits<float>::max();
     for (int64_t n = 0; n < seen.count; ++n) {
         const float *key = seen.keys + seen.listed[n] * seen.stride;
@@ -372,13 +121,6 @@ void attend(const float *q, const Cells &seen, int64_t d_k, int64_t d_v, float *
     if (d_k == 32 && d_v == 32) return attend_to<32>(q, seen, out);
     if (d_k == 64 && d_v == 64) return attend_to<64>(q, seen, out);
     attend_slowly(q, seen, d_k, d_v, out);
-}
-
-// 0, 1, 2, ...: at least `count` numbers.
-const int32_t *counting(size_t count) {
-    thread_local std::vector<int32_t> numbers;
-    while (numbers.size() < count) numbers.push_back(numbers.size());
-    return numbers.data();
 }
 
 // log of the sum of exp(x), where `largest` is the largest.
@@ -406,7 +148,7 @@ void embed(const float *table, float scale, int64_t token, const float *position
 // y = LayerNorm(y + x W^T + b).
 void add_product(const Model &model, const Linear &linear, const Norm &norm, const float *x, int64_t rows, float *y) {
     thread_local std::vector<float> product;
-    product.resize(rows * model.d_model);
+    grow(product, rows * model.d_model);
     multiply(linear, x, rows, product.data());
     add_and_norm(norm, model.epsilon, product.data(), rows, model.d_model, y);
 }
@@ -414,7 +156,7 @@ void add_product(const Model &model, const Linear &linear, const Norm &norm, con
 // y = LayerNorm(y + FFN(y)).
 template <class Layer> void feed_forward(const Model &model, const Layer &layer, const Norm &norm, int64_t rows, float *y) {
     thread_local std::vector<float> hidden;
-    hidden.resize(rows * layer.inner.outputs);
+    grow(hidden, rows * layer.inner.outputs);
     multiply(layer.inner, y, rows, hidden.data());
     add_product(model, layer.outer, norm, hidden.data(), rows, y);
 }
@@ -448,7 +190,7 @@ void extend_pasts(const Model &model, Sentence &sentence, int64_t hypotheses, in
         sentence.pasts[slot].push_back(number / CHUNK * chunk_cells + number % CHUNK);
     }
     sentence.chunks = std::max(sentence.chunks, (number - 1) / CHUNK + 1);
-    sentence.cells.resize(sentence.chunks * chunk_cells * (model.d_k + model.d_v));
+    grow(sentence.cells, sentence.chunks * chunk_cells * (model.d_k + model.d_v));
     // All hypotheses have their first token in common.
     if (!sentence.length++) sentence.pasts.resize(hypotheses, sentence.pasts[0]);
 }
@@ -462,30 +204,27 @@ struct Rows {
     int64_t slots; // rows of each sentence; of a source, as many as it has tokens
     std::vector<float> y, projected, mixed;
 
-    void resize(const Model &model, int64_t rows) {
-        y.resize(rows * model.d_model);
-        projected.resize(rows * model.heads * (2 * model.d_k + model.d_v));
-        mixed.resize(rows * model.heads * model.d_v);
+    void reserve(const Model &model, int64_t rows) {
+        grow(y, rows * model.d_model);
+        grow(projected, rows * model.heads * (2 * model.d_k + model.d_v));
+        grow(mixed, rows * model.heads * model.d_v);
     }
 };
 
-// Self-attention of the encoder.
+// Self-attention of the encoder: queries come one after the other, while the keys of a head are at hand.
 void look_around(const Model &model, Rows &rows) {
-    const int64_t qk = model.heads * model.d_k, qkv = 2 * qk + model.heads * model.d_v;
-    const float *projected = rows.projected.data();
-    float *mixed = rows.mixed.data();
+    const int64_t d_k = model.d_k, d_v = model.d_v, qk = model.heads * d_k, qkv = 2 * qk + model.heads * d_v;
+    int64_t begin = 0;
     for (const Sentence *sentence : rows.sentences) {
         const int64_t length = sentence->source_length;
-        const int32_t *numbers = counting(length);
-        for (int64_t i = 0; i < length; ++i) {
-            const int64_t first = std::max<int64_t>(0, i - model.reach), last = std::min<int64_t>(length - 1, i + model.reach);
-            for (int64_t head = 0; head < model.heads; ++head, mixed += model.d_v) {
-                const float *keys = projected + qk + head * model.d_k, *values = projected + 2 * qk + head * model.d_v;
-                attend(projected + i * qkv + head * model.d_k, {keys, values, qkv, numbers + first, last - first + 1},
-                       model.d_k, model.d_v, mixed);
+        const float *q = &rows.projected[begin * qkv];
+        for (int64_t head = 0; head < model.heads; ++head)
+            for (int64_t i = 0; i < length; ++i) {
+                const int64_t first = std::max<int64_t>(0, i - model.reach), last = std::min<int64_t>(length - 1, i + model.reach);
+                const Cells seen = {q + qk + head * d_k, q + 2 * qk + head * d_v, qkv, counting(length) + first, last - first + 1};
+                attend(q + i * qkv + head * d_k, seen, d_k, d_v, &rows.mixed[((begin + i) * model.heads + head) * d_v]);
             }
-        }
-        projected += length * qkv;
+        begin += length;
     }
 }
 
@@ -522,36 +261,38 @@ void encode_rows(const Model &model, int64_t count, const int64_t *ids, const fl
 
 // Self-attention of the decoder: keys and values of the newest tokens are kept, and looked at with those before.
 void look_back(const Model &model, int64_t layer, Rows &rows) {
-    const int64_t cell = model.d_k + model.d_v;
-    const float *q = rows.projected.data();
-    float *mixed = rows.mixed.data();
-    for (Sentence *sentence : rows.sentences)
-        for (int64_t slot = 0; slot < rows.slots; ++slot) {
+    const int64_t d_k = model.d_k, d_v = model.d_v, qk = model.heads * d_k, qkv = 2 * qk + model.heads * d_v;
+    int64_t row = 0;
+    for (Sentence *sentence : rows.sentences) {
+        const int64_t first = std::max<int64_t>(0, sentence->length - 1 - model.reach);
+        for (int64_t slot = 0; slot < rows.slots; ++slot, ++row) {
             const std::vector<int32_t> &past = sentence->pasts[slot];
-            const int64_t first = std::max<int64_t>(0, sentence->length - 1 - model.reach);
-            const float *key = q + model.heads * model.d_k, *value = key + model.heads * model.d_k;
-            for (int64_t head = 0; head < model.heads; ++head, mixed += model.d_v, q += model.d_k) {
-                float *keys = &sentence->cells[(layer * model.heads + head) * CHUNK * cell];
-                float *own = std::copy_n(key + head * model.d_k, model.d_k, keys + past.back() * cell);
-                std::copy_n(value + head * model.d_v, model.d_v, own);
-                attend(q, {keys, keys + model.d_k, cell, &past[first], sentence->length - first}, model.d_k, model.d_v, mixed);
+            const float *q = &rows.projected[row * qkv];
+            for (int64_t head = 0; head < model.heads; ++head) {
+                float *keys = &sentence->cells[(layer * model.heads + head) * CHUNK * (d_k + d_v)];
+                float *own = std::copy_n(q + qk + head * d_k, d_k, keys + past.back() * (d_k + d_v));
+                std::copy_n(q + 2 * qk + head * d_v, d_v, own);
+                const Cells seen = {keys, keys + d_k, d_k + d_v, &past[first], sentence->length - first};
+                attend(q + head * d_k, seen, d_k, d_v, &rows.mixed[(row * model.heads + head) * d_v]);
             }
-            q = value + model.heads * model.d_v;
         }
+    }
 }
 
+// Attention to the encoder: hypotheses come one after the other, while the keys of a head are at hand.
 void look_at_source(const Model &model, int64_t layer, Rows &rows) {
-    const int64_t cell = model.d_k + model.d_v;
-    const float *q = rows.projected.data();
-    float *mixed = rows.mixed.data();
+    const int64_t d_k = model.d_k, d_v = model.d_v;
+    int64_t row = 0;
     for (const Sentence *sentence : rows.sentences) {
         const int64_t length = sentence->source_length;
-        const int32_t *numbers = counting(length);
-        for (int64_t slot = 0; slot < rows.slots; ++slot)
-            for (int64_t head = 0; head < model.heads; ++head, q += model.d_k, mixed += model.d_v) {
-                const float *keys = &sentence->memory[(layer * model.heads + head) * length * cell];
-                attend(q, {keys, keys + model.d_k, cell, numbers, length}, model.d_k, model.d_v, mixed);
+        const float *keys = &sentence->memory[layer * model.heads * length * (d_k + d_v)];
+        for (int64_t head = 0; head < model.heads; ++head, keys += length * (d_k + d_v))
+            for (int64_t slot = 0; slot < rows.slots; ++slot) {
+                const int64_t q = (row + slot) * model.heads + head;
+                const Cells seen = {keys, keys + d_k, d_k + d_v, counting(length), length};
+                attend(&rows.projected[q * d_k], seen, d_k, d_v, &rows.mixed[q * d_v]);
             }
+        row += rows.slots;
     }
 }
 
@@ -624,11 +365,11 @@ void encode(const Model *model, int64_t count, Sentence **sentences, const int64
             sentence.source_length = lengths[next];
             sentence.length = sentence.chunks = 0;
             sentence.pasts.assign(1, {});
-            sentence.memory.resize(model->decoder_depth * model->heads * lengths[next] * (model->d_k + model->d_v));
+            grow(sentence.memory, model->decoder_depth * model->heads * lengths[next] * (model->d_k + model->d_v));
             rows.sentences.push_back(&sentence);
             taken += lengths[next++];
         } while (next < count && taken + lengths[next] <= ROWS_AT_ONCE);
-        rows.resize(*model, taken);
+        rows.reserve(*model, taken);
         encode_rows(*model, taken, ids, positions, rows);
         ids += taken;
     }
@@ -644,7 +385,7 @@ void decode(const Model *model, int64_t count, int64_t slots, int64_t hypotheses
         const int64_t last = std::min(count, first + at_once);
         rows.sentences.assign(sentences + first, sentences + last);
         rows.slots = slots;
-        rows.resize(*model, (last - first) * slots);
+        rows.reserve(*model, (last - first) * slots);
         float *x = y;
         for (Sentence *sentence : rows.sentences) {
             extend_pasts(*model, *sentence, hypotheses, slots, origins);
@@ -670,7 +411,7 @@ void best_extensions(const Model *model, const float *y, const float *so_far, in
     std::fill(places, places + sentences * count, 0);
     for (int64_t first = 0; first < sentences; first += at_once) {
         const int64_t rows = std::min(at_once, sentences - first) * slots;
-        logits.resize(rows * words);
+        grow(logits, rows * words);
         multiply(model->output, y + first * slots * model->d_model, rows, logits.data());
         for (int64_t row = 0; row < rows; ++row) {
             const int64_t sentence = first + row / slots;

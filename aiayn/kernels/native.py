@@ -133,7 +133,8 @@ def compile_once(folder: Path) -> tuple[NativeKernels, float]:
         )
     # For the processor that it was compiled on: a home folder may be that of many machines.
     about = f"{compiler} {FLAGS} {_processor()}"
-    key = hashlib.sha256(SOURCE.read_bytes() + about.encode()).hexdigest()[:32]
+    source = b"".join(path.read_bytes() for path in sorted(SOURCE.parent.glob("native*.[ch]*")))
+    key = hashlib.sha256(source + about.encode()).hexdigest()[:32]
     path, begin = folder / f"native-{key}.so", time.perf_counter()
     if path.is_file():
         return NativeKernels(path), 0.0
