@@ -67,8 +67,8 @@ class Engine:
         self, work: deque[NumberedSegment], active: list[NumberedSegment]
     ) -> list[NumberedSegment]:
         """Return the sentences to begin, for which there is room from now on."""
-        longest = longest_source(active)
         new: list[NumberedSegment] = []
+        longest = longest_source(active) if work else 0
         while work:
             longest = max(longest, len(work[0][1].source))
             free = self._places(longest) - len(active) - len(new)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aiayn.generation.decoder import CachedDecoder
-from aiayn.generation.step import Ids, Step
+from aiayn.generation.step import ChoosingStep, Ids, Step
 from aiayn.kernels.native import (
     DecoderLayerInMemory,
     EncoderLayerInMemory,
@@ -33,7 +33,7 @@ START = -1
 ANYWHERE = 2**31 - 1
 
 
-class NativeDecoder:
+class NativeDecoder(ChoosingStep):
     """A step function for the search, which equals `CachedDecoder` but for rounding.
 
     What it knows of a sentence stays where it is while the sentence moves from place to place,

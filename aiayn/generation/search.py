@@ -334,9 +334,9 @@ class BeamState(SearchState):
             sums_BC = np.where(ends_BC, np.float32(-math.inf), sums_BC)
             # Stable: among those that do not end, the order of their scores stays.
             order_BC = np.argsort(ends_BC, axis=1, kind="stable")
+            row_B1 = np.arange(len(order_BC))[:, None]
             sums_BC, slots_BC, tokens_BC = (
-                np.take_along_axis(each, order_BC, axis=1)
-                for each in (sums_BC, slots_BC, tokens_BC)
+                each[row_B1, order_BC] for each in (sums_BC, slots_BC, tokens_BC)
             )
         self.sums_PJ[places] = sums_BC[:, : self.width]
         self.append(places, slots_BC[:, : self.width], tokens_BC[:, : self.width])

@@ -3,8 +3,9 @@
 B sentences; J hypotheses of each; W vocabulary.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +43,13 @@ class Step(Protocol):
         """Move sentences to places whose own have ended; `count` are left in all."""
 
 
-@runtime_checkable
-class ChoosingStep(Step, Protocol):
+class ChoosingStep(Step):
     """A step that finds the best extensions by itself, without log P of all words."""
 
     words: int
     """The size of the vocabulary."""
 
+    @abstractmethod
     def best_extensions(
         self, tokens_BJ: Ids, slots_BJ: Ids, so_far_BJ: NDArray[np.float32], count: int
     ) -> tuple[NDArray[np.float32], Ids]:
