@@ -61,7 +61,14 @@ def decoder_of(model: Transformer, sources: list[list[int]], width: int = SLOTS)
     """Return a decoder of these sentences, and the logits of their first tokens."""
     step = CachedDecoder(model, width)
     step.reserve(len(sources), max(map(len, sources)), limit=64 if not model.longest else 16)
-    return step, step.admit(sources)
+    step.admit(sources)
+    return step, first_logits(step, len(sources), width)
+
+
+def first_logits(step, sentences: int, width: int = SLOTS) -> torch.Tensor:
+    """Return the logits (B, J, W) of first tokens, before which there is padding."""
+    start = np.full((sentences, width), PAD)
+    return step(start, np.zeros_like(start))
 
 
 def assert_close(found: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -104,7 +111,7 @@ def test_cached_equals_uncached_while_beams_are_reordered_and_sentences_end(vari
     model = build(**variant)
     step, first = decoder_of(model, SOURCES)
     plain = Prefixes(model, SOURCES)
-    assert_close(first, plain.logits())
+    assert_close(first, plain.logits().expand(-1, SLOTS, -1))
     for _ in range(6):
         grow(step, plain, sentences=3)
     # The first sentence ends, and the last takes its place; then that one ends.
@@ -128,13 +135,17 @@ def test_a_sentence_that_begins_late_is_decoded_as_if_alone(variant):
         grow(step, early, sentences=2)
     step.reserve(3, 5, limit=16)
     late = Prefixes(model, SOURCES[:1])
-    assert_close(step.admit(SOURCES[:1]), late.logits())
-    for _ in range(3):
+    step.admit(SOURCES[:1])
+    for number in range(4):
         slots = np.random.randint(SLOTS, size=(3, SLOTS))
         tokens = np.random.randint(2, VOCABULARY, size=slots.shape)
+        if number:
+            late.grow(tokens[2:], slots[2:])
+        else:
+            tokens[2:] = PAD
         early.grow(tokens[:2], slots[:2])
-        late.grow(tokens[2:], slots[2:])
-        assert_close(step(tokens, slots), torch.cat([early.logits(), late.logits()]))
+        wanted = torch.cat([early.logits(), late.logits().expand(-1, SLOTS, -1)])
+        assert_close(step(tokens, slots), wanted)
 
 
 @torch.inference_mode()
@@ -158,7 +169,8 @@ def probabilities(*models: Transformer, ensemble: bool) -> list[torch.Tensor]:
     steps = [CachedDecoder(model, SLOTS) for model in models]
     step = Ensemble(steps) if ensemble else steps[0]
     step.reserve(3, 5, limit=16)
-    found = [step.admit(SOURCES).log_softmax(-1)]
+    step.admit(SOURCES)
+    found = [first_logits(step, 3).log_softmax(-1)]
     for count in (3, 2, 1):
         step.move(np.array([], dtype=int), np.array([], dtype=int), count)
         slots = random.integers(SLOTS, size=(count, SLOTS))

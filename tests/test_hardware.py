@@ -27,7 +27,7 @@ from aiayn.errors import ProcessLost
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.kernels import layout
 from aiayn.presets import preset
-from aiayn.special_ids import EOS
+from aiayn.special_ids import EOS, PAD
 from aiayn.training import gradients
 from aiayn.training import update as update_module
 from aiayn.training.loader import Update, updates_from
@@ -118,6 +118,7 @@ def calls_of_a_step(layers: int) -> Counter[str]:
         step = CachedDecoder(model, 4)
         step.reserve(3, 7, limit=57)
         step.admit([[5, 6, 7, EOS]] * 3)
+        step(np.full((3, 4), PAD), np.zeros((3, 4), dtype=np.int64))
         with Calls() as calls:
             logits = step(np.full((3, 4), 5), np.zeros((3, 4), dtype=np.int64))
     assert logits.shape == (3, 4, 1000)

@@ -41,7 +41,9 @@ def step_logits(model: nn.Module) -> torch.Tensor:
     step = CachedDecoder(model, 2)
     step.reserve(3, 5, limit=16)
     step.admit([[i for i in row if i != PAD] for row in SOURCE_BS.tolist()])
-    return step(np.full((3, 2), 9), np.zeros((3, 2), dtype=np.int64))
+    for token in (PAD, 9):
+        logits = step(np.full((3, 2), token), np.zeros((3, 2), dtype=np.int64))
+    return logits
 
 
 def outputs(model: nn.Module) -> list[torch.Tensor]:

@@ -121,7 +121,7 @@ def test_rounding_does_not_change_what_is_drawn():
     shifted = logits + 1e-4 * torch.randn(500, 5000, generator=random)
     tasks = [Task(1, seed=seed) for seed in range(500)]
     found, other = (
-        run(Sampling(), TableStep([lambda _, row=row: row for row in of]), tasks)
+        run(Sampling(), TableStep([lambda _, row=row: row for row in of], 5000), tasks)
         for of in (logits, shifted)
     )
     assert len({tuple(sample.ids) for (sample,) in found}) > 400

@@ -52,18 +52,19 @@ class TableStep:
     def reserve(self, places: int, source_length: int, limit: int) -> None:
         pass
 
-    def admit(self, sources: list[list[int]]) -> torch.Tensor:
+    def admit(self, sources: list[list[int]]) -> None:
         """Begin the sentences whose tables the sources number."""
-        new = [(self.tables[number], ()) for (number,) in sources]
-        self.rows += [[row] for row in new]
-        return torch.stack([table(()) for table, _ in new])[:, None]
+        self.rows += [[(self.tables[number], ())] for (number,) in sources]
 
     def __call__(self, tokens_BJ: np.ndarray, slots_BJ: np.ndarray) -> torch.Tensor:
         self.sizes.append(len(tokens_BJ))
         for place, row in enumerate(self.rows):
             parents = [row[min(slot, len(row) - 1)] for slot in slots_BJ[place]]
             pairs = zip(parents, tokens_BJ[place].tolist(), strict=True)
-            self.rows[place] = [(table, (*ids, token)) for (table, ids), token in pairs]
+            # Padding stands before the first token.
+            self.rows[place] = [
+                (table, ids if token == PAD else (*ids, token)) for (table, ids), token in pairs
+            ]
         logits = torch.zeros(*tokens_BJ.shape, self.size)
         for place, row in enumerate(self.rows):
             logits[place] = torch.stack([table(prefix) for table, prefix in row])
@@ -233,7 +234,7 @@ def test_the_two_rules_search_differently():
 def test_a_search_stops_as_soon_as_nothing_can_improve():
     step = TableStep([Table(seed=1, eos=20.0)])
     run(BeamSearch(), step, [Task(1000)])
-    assert not step.sizes  # the first token was all
+    assert len(step.sizes) == 1  # the first token was all
 
 
 @pytest.mark.parametrize(("log_p", "stops"), [(-2.05, True), (-1.95, False)])
@@ -243,7 +244,7 @@ def test_a_search_stops_where_log_p_over_the_penalty_of_the_limit_is_no_better(l
     step = TableStep([lambda prefix: logits])
     # An output of EOS alone scores -1 / 1; lp(7) = (5 + 7) / 6 = 2 bounds all longer ones.
     run(BeamSearch(alpha=1.0), step, [Task(7)])
-    assert (not step.sizes) == stops
+    assert (len(step.sizes) == 1) == stops
 
 
 @pytest.mark.parametrize("alpha", [0.6, 3.0])

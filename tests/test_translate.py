@@ -167,10 +167,10 @@ class SmallMemory:
         state = BeamSearch().start()
         admit = state.admit
 
-        def admit_if_there_is_room(tasks, logits):
+        def admit_if_there_is_room(tasks):
             if state.count + len(tasks) > self.rows:
                 raise self.kind("DefaultCPUAllocator: can't allocate memory")
-            admit(tasks, logits)
+            admit(tasks)
 
         state.admit = admit_if_there_is_room
         return state

@@ -24,6 +24,7 @@ from aiayn.generation.step_layer import Columns, NewColumns, StepLayer
 from aiayn.kernels.layout import Layout
 from aiayn.model.layers import DecoderLayer
 from aiayn.model.transformer import Transformer, is_token
+from aiayn.special_ids import PAD
 
 # Steps for which there is room whenever columns are added.
 GROWTH_STEPS = 8
@@ -49,9 +50,9 @@ class KeyValueCache:
         """How many columns there is room for."""
         return self.keys.size(3)
 
-    def of_layer(self, layer: int, first: int, last: int) -> tuple[Tensor, Tensor]:
+    def of_layer(self, layer: int, places: slice) -> tuple[Tensor, Tensor]:
         """Return the keys and values (B, H, C, K) of some places."""
-        return self.keys[layer, first:last], self.values[layer, first:last]
+        return self.keys[layer, places], self.values[layer, places]
 
     def move(self, origin: int, place: int, columns: int) -> None:
         """Copy the first columns of a place to another."""
@@ -83,7 +84,6 @@ class CachedDecoder:
         """Which columns are in the past of each hypothesis."""
         self.position_P = np.zeros(0, dtype=np.int64)
         """The position that comes next."""
-        self.source_length_P = np.zeros(0, dtype=np.int64)
         self.column_position_PC = np.zeros((0, 0), dtype=np.int64)
 
     def reserve(self, places: int, source_length: int, limit: int) -> None:
@@ -102,40 +102,28 @@ class CachedDecoder:
         self.target.reserve(places, columns)
         self.past_PJC = enlarged(self.past_PJC, (places, self.width, columns))
         self.position_P = enlarged(self.position_P, (places,))
-        self.source_length_P = enlarged(self.source_length_P, (places,))
         self.column_position_PC = enlarged(self.column_position_PC, (places, columns))
 
-    def admit(self, sources: Sequence[list[int]]) -> Tensor:
-        """Put sentences behind those that are there; return the first logits (B, 1, W)."""
-        first, last = self.count, self.count + len(sources)
+    def admit(self, sources: Sequence[list[int]]) -> None:
+        """Put sentences behind those that are there."""
+        new = slice(self.count, self.count + len(sources))
         source_BS = pad(sources).to(self.device)
-        self.source_length = max(self.source_length if first else 0, source_BS.size(1))
-        self._encode(source_BS, first, last)
-        self.count = last
-        # All hypotheses of a sentence have their first position in common.
-        self.past_PJC[first:last] = False
-        self.position_P[first:last] = 0
-        self.source_length_P[first:last] = [len(source) for source in sources]
-        slots_B1 = np.zeros((len(sources), 1), dtype=np.int64)
-        # The start is padding, whose embedding is zero.
-        y_BD = self.table_TD[:1].expand(len(sources), -1)
-        logits_BW = self._step(y_BD, slots_B1, first)
-        self.past_PJC[first:last] = self.past_PJC[first:last, :1]
-        return logits_BW[:, None]
+        self.source_length = max(self.source_length if self.count else 0, source_BS.size(1))
+        self._encode(source_BS, new)
+        self.past_PJC[new], self.position_P[new] = False, 0
+        self.count = new.stop
 
-    def _encode(self, source_BS: Tensor, first: int, last: int) -> None:
+    def _encode(self, source_BS: Tensor, new: slice) -> None:
         """Fill the caches of the source."""
         length, allowed = source_BS.size(1), is_token(source_BS)
         layout = Layout(allowed)
         memory_BSD = self.model.encode(source_BS, layout)
-        bias_BHS = self.source_bias_PHS[first:last].fill_(-math.inf)
+        bias_BHS = self.source_bias_PHS[new].fill_(-math.inf)
         bias_BHS[..., :length].masked_fill_(allowed[:, 0], 0.0)
         for number, layer in enumerate(self.model.decoder):
             cross = cast(DecoderLayer, layer).cross_attention
-            new = cross.project(memory_BSD, layout, cross.w_k, cross.w_v)
-            for buffer, part in zip(
-                self.source.of_layer(number, first, last), new, strict=True
-            ):
+            parts = cross.project(memory_BSD, layout, cross.w_k, cross.w_v)
+            for buffer, part in zip(self.source.of_layer(number, new), parts, strict=True):
                 buffer[:, :, :length] = part
 
     def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
@@ -150,29 +138,31 @@ class CachedDecoder:
         )
         embedding = self.model.target_embedding
         y_BJD = F.embedding(self._send(tokens_BJ), embedding.weight).mul_(embedding.scale)
+        if not (is_token_BJ := tokens_BJ != PAD)[: self.count].all():
+            y_BJD *= self._send(is_token_BJ)[..., None]
         position_B1 = self._send(self.position_P[:sentences, None])
         y_BJD += F.embedding(position_B1, self.table_TD)
-        logits_RW = self._step(y_BJD.flatten(0, 1), slots_BJ, 0)
+        logits_RW = self._step(y_BJD.flatten(0, 1), slots_BJ)
         return logits_RW.view(*tokens_BJ.shape, -1)[: self.count]
 
     def _send(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device, non_blocking=True)
 
-    def _step(self, y_RD: Tensor, slots_BJ: Ids, first: int) -> Tensor:
-        """Return the logits (R, W) that follow the newest position of some places."""
-        last = first + len(slots_BJ)
-        columns_BJ, past_BJC = self._advance(slots_BJ, first, last)
+    def _step(self, y_RD: Tensor, slots_BJ: Ids) -> Tensor:
+        """Return the logits (R, W) that follow the newest position."""
+        used = slice(0, len(slots_BJ))
+        columns_BJ, past_BJC = self._advance(slots_BJ)
         row_B1 = np.arange(len(slots_BJ))[:, None]
         at = self._send(row_B1), self._send(columns_BJ)
         zero, hidden = np.float32(0), np.float32(-math.inf)
         bias_BJC = self._send(np.where(past_BJC, zero, hidden)).to(self.table_TD.dtype)
         heads, columns = self.model.config.heads, past_BJC.shape[2]
         bias_NJC = bias_BJC[:, None].expand(-1, heads, -1, -1).flatten(0, 1)
-        source_bias = self.source_bias_PHS[first:last, :, : self.source_length]
+        source_bias = self.source_bias_PHS[used, :, : self.source_length]
         source_bias_N1S = source_bias.flatten(0, 1)[:, None]
         for number, layer in enumerate(self.layers):
-            k_BHCK, v_BHCV = self.target.of_layer(number, first, last)
-            k_BHSK, v_BHSV = self.source.of_layer(number, first, last)
+            k_BHCK, v_BHCV = self.target.of_layer(number, used)
+            k_BHSK, v_BHSV = self.source.of_layer(number, used)
             y_RD = layer(
                 y_RD,
                 NewColumns(k_BHCK.transpose(1, 2), v_BHCV.transpose(1, 2), at),
@@ -181,40 +171,35 @@ class CachedDecoder:
             )
         return self.model.output.forward(y_RD)
 
-    def _advance(self, slots_BJ: Ids, first: int, last: int) -> tuple[Ids, NDArray[np.bool_]]:
+    def _advance(self, slots_BJ: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         """Choose a column for each hypothesis; return it and all columns that they see."""
-        slots = slots_BJ.shape[1]
-        row_B1 = np.arange(last - first)[:, None]
-        past_BJC = self.past_PJC[first:last][row_B1, slots_BJ]
-        past_BJC[self.count - first :] = False  # rows without a sentence stay at the start
+        sentences, slots = slots_BJ.shape
+        used, row_B1 = slice(0, sentences), np.arange(sentences)[:, None]
+        past_BJC = self.past_PJC[used][row_B1, slots_BJ]
+        past_BJC[self.count :] = False  # rows without a sentence stay at the start
         alive_BC = past_BJC.any(axis=1)
         most = int(alive_BC.sum(axis=1).max()) + slots
         if most > self.target.columns:
             room = most + GROWTH_STEPS * self.width
             self._reserve_target(len(self.position_P), room)
-            return self._advance(slots_BJ, first, last)
+            return self._advance(slots_BJ)
         # Columns that nobody sees, the first ones first.
         columns_BJ = np.argsort(alive_BC, axis=1, kind="stable")[:, :slots]
         past_BJC[row_B1, np.arange(slots), columns_BJ] = True
-        self.past_PJC[first:last, :slots] = past_BJC
-        position_B = self.position_P[first:last]
+        self.past_PJC[used] = past_BJC
+        position_B = self.position_P[used]
         seen_BJC = past_BJC
         if window := self.model.config.attention_window:
             # Restricted self-attention sees the newest position and r // 2 before it.
-            self.column_position_PC[first:last][row_B1, columns_BJ] = position_B[:, None]
-            age_BC = position_B[:, None] - self.column_position_PC[first:last]
+            self.column_position_PC[used][row_B1, columns_BJ] = position_B[:, None]
+            age_BC = position_B[:, None] - self.column_position_PC[used]
             seen_BJC = past_BJC & (age_BC <= window // 2)[:, None]
-        position_B[: self.count - first] += 1
+        self.position_P[: self.count] += 1
         return columns_BJ, seen_BJC[..., : used_columns(past_BJC)]
 
     def move(self, origins: Ids, places: Ids, count: int) -> None:
         """Move sentences to places whose own have ended; `count` sentences are left."""
-        for array in (
-            self.past_PJC,
-            self.position_P,
-            self.source_length_P,
-            self.column_position_PC,
-        ):
+        for array in (self.past_PJC, self.position_P, self.column_position_PC):
             array[places] = array[origins]
         for origin, place in zip(origins.tolist(), places.tolist(), strict=True):
             self.source.move(origin, place, self.source_length)
@@ -235,9 +220,10 @@ class Ensemble:
         for step in self.steps:
             step.reserve(places, source_length, limit)
 
-    def admit(self, sources: Sequence[list[int]]) -> Tensor:
-        """Begin sentences in each; return log of the mean probability of each first token."""
-        return self._mean([step.admit(sources) for step in self.steps])
+    def admit(self, sources: Sequence[list[int]]) -> None:
+        """Begin sentences in each."""
+        for step in self.steps:
+            step.admit(sources)
 
     def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
         """Return log of the mean probability of each token that may follow."""

@@ -48,12 +48,11 @@ class Engine:
             if new := self._take(work, active):
                 active += new
                 segments = [segment for _, segment in new]
-                logits_B1W = self.step.admit([segment.source for segment in segments])
+                self.step.admit([segment.source for segment in segments])
                 limit = max(segment.task.limit for segment in segments)
                 state.reserve(self._room(active), limit)
-                state.admit([segment.task for segment in segments], logits_B1W)
-            else:
-                state.advance(self.step)
+                state.admit([segment.task for segment in segments])
+            state.advance(self.step)
             found, (origins, places) = state.take_finished()
             ended = [(active[place][0], of_place) for place, of_place in found.items()]
             if found:

@@ -27,8 +27,6 @@ from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForwa
 from aiayn.model.transformer import Transformer
 from aiayn.special_ids import PAD
 
-# Before the first token, whose vector is zero.
-START = -1
 # Self-attention without a window sees any position.
 ANYWHERE = 2**31 - 1
 
@@ -64,22 +62,20 @@ class NativeDecoder(ChoosingStep):
         new = [self.kernels.new_sentence() for _ in range(missing)]
         self.sentence_P = np.append(self.sentence_P, np.array(new, dtype=np.int64))
 
-    def admit(self, sources: Sequence[list[int]]) -> Tensor:
-        """Put sentences behind those that are there; return the first logits (B, 1, W)."""
+    def admit(self, sources: Sequence[list[int]]) -> None:
+        """Put sentences behind those that are there."""
         first, self.count = self.count, self.count + len(sources)
         lengths_B = np.array([len(source) for source in sources])
         ids = np.array([token for source in sources for token in source])
         self.kernels.encode(
             addressof(self.network),
+            self.width,
             len(sources),
             self.sentence_P[first:].ctypes.data,
             lengths_B.ctypes.data,
             ids.ctypes.data,
             self.source_table_SD.data_ptr(),
         )
-        start_B1 = np.full((len(sources), 1), START)
-        states_B1D = self._states(start_B1, np.zeros_like(start_B1), first)
-        return cast(Tensor, self.output(states_B1D))
 
     def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
         """Return the logits (B, J, W) of what follows these tokens."""
@@ -105,15 +101,14 @@ class NativeDecoder(ChoosingStep):
         )
         return best_BC, where_BC
 
-    def _states(self, tokens_BJ: Ids, slots_BJ: Ids, first: int = 0) -> Tensor:
-        """Return the decoder's output (B, J, D) for the newest tokens, from a place on."""
+    def _states(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
+        """Return the decoder's output (B, J, D) for the newest tokens."""
         tokens_BJ, slots_BJ = map(np.ascontiguousarray, (tokens_BJ, slots_BJ))
         states_BJD = torch.empty(*tokens_BJ.shape, self.model.config.d_model)
         self.kernels.decode(
             addressof(self.network),
             *tokens_BJ.shape,
-            self.width,
-            self.sentence_P[first:].ctypes.data,
+            self.sentence_P.ctypes.data,
             tokens_BJ.ctypes.data,
             slots_BJ.ctypes.data,
             self.target_table_TD.data_ptr(),

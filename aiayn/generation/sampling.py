@@ -56,28 +56,27 @@ class SamplingState(SearchState):
         self.random_P = np.zeros(0, dtype=object)
         self.ended_PJ = np.zeros((0, sampling.samples), dtype=bool)
 
-    def admit(self, tasks: Sequence[Task], logits_B1W: Tensor) -> None:
-        """Begin sentences behind those that are there, with the logits of their first token."""
+    def admit(self, tasks: Sequence[Task]) -> None:
+        """Begin sentences behind those that are there."""
         for place, task in enumerate(tasks, start=self.count):
             seeds = ([self.sampling.seed, task.seed, j] for j in range(self.width))
             self.random_P[place] = [np.random.default_rng(seed) for seed in seeds]
             self.ended_PJ[place] = False
-        super().admit(tasks, logits_B1W)
+        super().admit(tasks)
 
-    def extend(self, places: slice, log_p_BJW: Tensor) -> None:
-        """Draw a token for each sample; at the first step, all from the same distribution."""
-        slot_J = np.arange(self.width) % log_p_BJW.size(1)
-        log_p_BJW = log_p_BJW[:, slot_J]
-        tokens_BJ = self._draw(places, log_p_BJW)
+    def extend(self, log_p_BJW: Tensor) -> None:
+        """Draw a token for each sample."""
+        used = self.used
+        tokens_BJ = self._draw(log_p_BJW)
         drawn_BJ = log_p_BJW.gather(-1, tokens_BJ[..., None]).squeeze(-1)
         # A sample that has ended draws on, but no longer counts.
-        growing_BJ = ~self.ended_PJ[places]
-        self.sums_PJ[places] += np.where(growing_BJ, drawn_BJ.cpu().numpy(), np.float32(0))
+        growing_BJ = ~self.ended_PJ[used]
+        self.sums_PJ[used] += np.where(growing_BJ, drawn_BJ.cpu().numpy(), np.float32(0))
         newest_BJ = tokens_BJ.cpu().numpy()
-        self.ended_PJ[places] |= newest_BJ == EOS
-        self.append(places, np.broadcast_to(slot_J, newest_BJ.shape), newest_BJ)
+        self.ended_PJ[used] |= newest_BJ == EOS
+        self.append(np.broadcast_to(np.arange(self.width), newest_BJ.shape), newest_BJ)
 
-    def _draw(self, places: slice, log_p_BJW: Tensor) -> Tensor:
+    def _draw(self, log_p_BJW: Tensor) -> Tensor:
         """Sample by an exponential race (Gumbel-max): the token with the largest p / time.
 
         Inverting the cumulative distribution would do, too, but rounding, which depends on the
@@ -87,7 +86,7 @@ class SamplingState(SearchState):
         time_BJW = np.array(
             [
                 [random.standard_exponential(width) for random in of_place]
-                for of_place in self.random_P[places]
+                for of_place in self.random_P[self.used]
             ],
             dtype=np.float32,
         )
@@ -96,7 +95,7 @@ class SamplingState(SearchState):
 
     def is_finished(self) -> NDArray[np.bool_]:
         """Return for each sentence whether all of its samples have ended."""
-        used = slice(0, self.count)
+        used = self.used
         ended_B: NDArray[np.bool_] = np.all(self.ended_PJ[used], axis=1)
         return np.logical_or(ended_B, self.length_P[used] >= self.limit_P[used])
 

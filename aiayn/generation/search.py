@@ -173,16 +173,21 @@ class SearchState(ABC):
             larger[tuple(map(slice, array.shape))] = array
             setattr(self, name, larger)
 
-    def admit(self, tasks: Sequence[Task], logits_B1W: Tensor) -> None:
-        """Begin sentences behind those that are there, with the logits of their first token."""
+    @property
+    def used(self) -> slice:
+        """The places in use."""
+        return slice(0, self.count)
+
+    def admit(self, tasks: Sequence[Task]) -> None:
+        """Begin sentences behind those that are there."""
         new = slice(self.count, self.count + len(tasks))
         self.count = new.stop
         for place, task in enumerate(tasks, start=new.start):
             self.task_P[place], self.limit_P[place] = task, task.limit
             self.prefix_length_P[place] = len(task.prefix)
         self.length_P[new], self.sums_PJ[new] = 0, 0
+        self.tokens_PJ[new], self.slots_PJ[new] = PAD, 0
         self._begin_trees(new, [task.tree for task in tasks if task.tree is not None])
-        self._grow(new, logits_B1W)
 
     def _begin_trees(self, new: slice, trees: list[TreeTask]) -> None:
         if not trees:
@@ -199,58 +204,54 @@ class SearchState(ABC):
 
     def advance(self, step: Step) -> None:
         """Extend the hypotheses of all sentences by one token."""
-        used = slice(0, self.count)
-        self._grow(used, step(self.tokens_PJ[used], self.slots_PJ[used]))
-
-    def _grow(self, places: slice, logits_BJW: Tensor) -> None:
+        used = self.used
+        logits_BJW = step(self.tokens_PJ[used], self.slots_PJ[used])
         # Before the rules: log P is that of the model, whatever they forbid.
         log_p_BJW = logits_BJW.log_softmax(dim=-1, dtype=torch.float32)
         log_p_BJW[..., PAD] = -math.inf
-        self._apply_rules(places, log_p_BJW)
-        self.extend(places, log_p_BJW)
+        self._apply_rules(log_p_BJW)
+        self.extend(log_p_BJW)
         if self.tree_rule is not None:
-            slots_BJ1 = self.slots_PJ[places, :, None]
-            before_BJF = np.take_along_axis(self.tree_PJF[places], slots_BJ1, axis=1)
-            self.tree_PJF[places] = self.tree_rule.advance(before_BJF, self.tokens_PJ[places])
-        self.length_P[places] += 1
+            slots_BJ1 = self.slots_PJ[used, :, None]
+            before_BJF = np.take_along_axis(self.tree_PJF[used], slots_BJ1, axis=1)
+            self.tree_PJF[used] = self.tree_rule.advance(before_BJF, self.tokens_PJ[used])
+        self.length_P[used] += 1
 
-    def _apply_rules(self, places: slice, log_p_BJW: Tensor) -> None:
+    def _apply_rules(self, log_p_BJW: Tensor) -> None:
         """Set log P of what may not follow to -inf, in place, sentence by sentence."""
-        slots = log_p_BJW.size(1)
+        used = self.used
         if self.tree_rule is not None:
-            length_B = self.length_P[places]
-            forced_B = length_B < self.prefix_length_P[places]
-            left_B = self.limit_P[places] - length_B
-            self.tree_rule.forbid(log_p_BJW, self.tree_PJF[places, :slots], left_B, forced_B)
-        if not self._is_restricted(places):
+            length_B = self.length_P[used]
+            forced_B = length_B < self.prefix_length_P[used]
+            left_B = self.limit_P[used] - length_B
+            self.tree_rule.forbid(log_p_BJW, self.tree_PJF[used], left_B, forced_B)
+        if not self._is_restricted():
             return
-        for row, place in enumerate(range(places.start, places.stop)):
+        for place in range(self.count):
             length, prefix = self.length_P[place], self.task_P[place].prefix
             if self.rules != NO_RULES or length < len(prefix):
-                ids_1JT = self.ids_PJT[place : place + 1, :slots, :length]
-                self.rules.apply(log_p_BJW[row : row + 1], ids_1JT, [prefix])
+                ids_1JT = self.ids_PJT[place : place + 1, :, :length]
+                self.rules.apply(log_p_BJW[place : place + 1], ids_1JT, [prefix])
 
-    def _is_restricted(self, places: slice) -> bool:
+    def _is_restricted(self) -> bool:
         """Whether rules of text or prefixes forbid anything; that of trees is not counted."""
-        forced_B = self.length_P[places] < self.prefix_length_P[places]
+        forced_B = self.length_P[self.used] < self.prefix_length_P[self.used]
         return self.rules != NO_RULES or bool(forced_B.any())
 
     @abstractmethod
-    def extend(self, places: slice, log_p_BJW: Tensor) -> None:
-        """Add a token to each hypothesis of some places; at first they have one, the empty one.
+    def extend(self, log_p_BJW: Tensor) -> None:
+        """Add a token to each hypothesis; log P is -inf where the rules forbid one."""
 
-        log P is -inf where the rules forbid a token.
-        """
-
-    def append(self, places: slice, slots_BJ: Ids, tokens_BJ: Ids) -> None:
+    def append(self, slots_BJ: Ids, tokens_BJ: Ids) -> None:
         """Let each hypothesis continue one of those before with a token."""
-        self.slots_PJ[places], self.tokens_PJ[places] = slots_BJ, tokens_BJ
-        length_B = self.length_P[places]
+        used = self.used
+        self.slots_PJ[used], self.tokens_PJ[used] = slots_BJ, tokens_BJ
+        length_B = self.length_P[used]
         most, row_B1 = int(length_B.max()) + 1, np.arange(len(length_B))[:, None]
         if self.width > 1:
-            before = self.ids_PJT[places, :, :most]
-            self.ids_PJT[places, :, :most] = before[row_B1, slots_BJ]
-        self.ids_PJT[places][row_B1, np.arange(self.width), length_B[:, None]] = tokens_BJ
+            before = self.ids_PJT[used, :, :most]
+            self.ids_PJT[used, :, :most] = before[row_B1, slots_BJ]
+        self.ids_PJT[used][row_B1, np.arange(self.width), length_B[:, None]] = tokens_BJ
 
     @abstractmethod
     def is_finished(self) -> NDArray[np.bool_]:
@@ -290,47 +291,46 @@ class BeamState(SearchState):
         self.to_beat_P = np.zeros(0)
         """The score that a hypothesis has to exceed to be wanted."""
 
-    def admit(self, tasks: Sequence[Task], logits_B1W: Tensor) -> None:
-        """Begin sentences behind those that are there, with the logits of their first token."""
+    def admit(self, tasks: Sequence[Task]) -> None:
+        """Begin sentences behind those that are there."""
         for place in range(self.count, self.count + len(tasks)):
             self.completed_P[place], self.to_beat_P[place] = [], -math.inf
-        super().admit(tasks, logits_B1W)
+        super().admit(tasks)
+        # At first there is one hypothesis, the empty one.
+        self.sums_PJ[self.count - len(tasks) : self.count, 1:] = -math.inf
 
     def advance(self, step: Step) -> None:
         """Extend the hypotheses of all sentences by one token."""
-        used = slice(0, self.count)
-        restricted = self.tree_rule is not None or self._is_restricted(used)
+        restricted = self.tree_rule is not None or self._is_restricted()
         if restricted or not isinstance(step, ChoosingStep):
             super().advance(step)
             return
+        used = self.used
         arrays = (self.tokens_PJ[used], self.slots_PJ[used], self.sums_PJ[used])
-        self._keep(used, *step.best_extensions(*arrays, self.candidates), step.words)
+        self._keep(*step.best_extensions(*arrays, self.candidates), step.words)
         self.length_P[used] += 1
 
-    def extend(self, places: slice, log_p_BJW: Tensor) -> None:
+    def extend(self, log_p_BJW: Tensor) -> None:
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
-        slots, words = log_p_BJW.shape[1:]
-        sums_BJ = torch.from_numpy(self.sums_PJ[places, :slots]).to(log_p_BJW.device)
+        sums_BJ = torch.from_numpy(self.sums_PJ[self.used]).to(log_p_BJW.device)
         best = largest_sums(log_p_BJW, sums_BJ, self.candidates)
         sums_BC, where_BC = (part.cpu().numpy() for part in best)
         if (missing := self.candidates - sums_BC.shape[1]) > 0:
             # A tiny vocabulary has fewer extensions than the beam is wide.
             sums_BC = np.pad(sums_BC, ((0, 0), (0, missing)), constant_values=-math.inf)
             where_BC = np.pad(where_BC, ((0, 0), (0, missing)))
-        self._keep(places, sums_BC, where_BC, words)
+        self._keep(sums_BC, where_BC, log_p_BJW.size(-1))
 
-    def _keep(
-        self, places: slice, sums_BC: NDArray[np.float32], where_BC: Ids, words: int
-    ) -> None:
+    def _keep(self, sums_BC: NDArray[np.float32], where_BC: Ids, words: int) -> None:
         """Complete what ends among the best extensions, and extend the best others."""
         slots_BC, tokens_BC = np.divmod(where_BC, words)
         if self.search.beam_rule == "marian":
             # The place of what has ended stays taken, so fewer continue at each end.
-            for sums_C, ended in zip(sums_BC, self.completed_P[places], strict=True):
+            for sums_C, ended in zip(sums_BC, self.completed_P[self.used], strict=True):
                 sums_C[self.width - len(ended) :] = -math.inf
         ends_BC = tokens_BC == EOS
         if ends_BC.any():
-            self._complete(places, sums_BC, slots_BC, ends_BC)
+            self._complete(sums_BC, slots_BC, ends_BC)
             sums_BC = np.where(ends_BC, np.float32(-math.inf), sums_BC)
             # Stable: among those that do not end, the order of their scores stays.
             order_BC = np.argsort(ends_BC, axis=1, kind="stable")
@@ -338,22 +338,17 @@ class BeamState(SearchState):
             sums_BC, slots_BC, tokens_BC = (
                 each[row_B1, order_BC] for each in (sums_BC, slots_BC, tokens_BC)
             )
-        self.sums_PJ[places] = sums_BC[:, : self.width]
-        self.append(places, slots_BC[:, : self.width], tokens_BC[:, : self.width])
+        self.sums_PJ[self.used] = sums_BC[:, : self.width]
+        self.append(slots_BC[:, : self.width], tokens_BC[:, : self.width])
 
     def _complete(
-        self,
-        places: slice,
-        sums_BC: NDArray[np.float32],
-        slots_BC: Ids,
-        ends_BC: NDArray[np.bool_],
+        self, sums_BC: NDArray[np.float32], slots_BC: Ids, ends_BC: NDArray[np.bool_]
     ) -> None:
         """Add candidates that end in EOS to the completed hypotheses of their sentence."""
-        for row, candidate in np.argwhere(ends_BC & (sums_BC > -math.inf)).tolist():
-            place = places.start + row
+        for place, candidate in np.argwhere(ends_BC & (sums_BC > -math.inf)).tolist():
             length = int(self.length_P[place])
-            score = float(sums_BC[row, candidate]) / self.search.penalty(float(length + 1))
-            ids = self.ids_PJT[place, slots_BC[row, candidate], :length].tolist()
+            score = float(sums_BC[place, candidate]) / self.search.penalty(float(length + 1))
+            ids = self.ids_PJT[place, slots_BC[place, candidate], :length].tolist()
             completed = self.completed_P[place]
             completed.append(Hypothesis(ids, score, finished=True))
             completed.sort(key=lambda hypothesis: -hypothesis.score)
@@ -366,7 +361,7 @@ class BeamState(SearchState):
         """Return for each sentence whether no continuation can be wanted any more."""
         # Differs from the paper, whose code searched a batch until all of it was done: each
         # sentence ends by itself, with the same result.
-        used = slice(0, self.count)
+        used = self.used
         limit_B = self.limit_P[used]
         bound_B = self.sums_PJ[used, 0] / self.search.penalty(limit_B.astype(np.float64))
         return (self.length_P[used] >= limit_B) | (bound_B <= self.to_beat_P[used])

@@ -27,16 +27,14 @@ class Step(Protocol):
     def reserve(self, places: int, source_length: int, limit: int) -> None:
         """Make room for so many sentences, for sources and for outputs of these lengths."""
 
-    def admit(self, sources: Sequence[list[int]]) -> Tensor:
-        """Begin sentences at the places behind those in use.
-
-        Return the logits (B, 1, W) of their first tokens. Log-probabilities will do for logits.
-        """
+    def admit(self, sources: Sequence[list[int]]) -> None:
+        """Begin sentences at the places behind those in use."""
 
     def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
-        """Return the logits (B, J, W) of what follows the last tokens.
+        """Return the logits (B, J, W) of what follows the last tokens, or their log P.
 
-        Slots are the hypotheses of the same sentence that each one continues.
+        Slots are the hypotheses of the same sentence that each one continues. Before the first
+        token there is padding.
         """
 
     def move(self, origins: Ids, places: Ids, count: int) -> None:

@@ -6,6 +6,8 @@
 
 #include "native_linear.h"
 
+constexpr int64_t PAD = 0; // as in special_ids.py
+
 struct Norm {
     const float *weight, *bias;
 };
@@ -140,9 +142,10 @@ float largest_in(const float *x, int64_t count) {
     return most;
 }
 
-// E[t] * scale + PE(pos): section 3.4. A token below zero is the start, whose vector is zero.
+// E[t] * scale + PE(pos): section 3.4. The vector of padding, which stands before the first token, is zero.
 void embed(const float *table, float scale, int64_t token, const float *position, int64_t width, float *x) {
-    for (int64_t i = 0; i < width; ++i) x[i] = (token < 0 ? 0 : table[token * width + i] * scale) + position[i];
+    if (token == PAD) scale = 0;
+    for (int64_t i = 0; i < width; ++i) x[i] = table[token * width + i] * scale + position[i];
 }
 
 // y = LayerNorm(y + x W^T + b).
@@ -174,7 +177,7 @@ struct Sentence {
 };
 
 // Lets each hypothesis of a sentence continue one of those before, with a cell of its own.
-void extend_pasts(const Model &model, Sentence &sentence, int64_t hypotheses, int64_t slots, const int64_t *origins) {
+void extend_pasts(const Model &model, Sentence &sentence, int64_t slots, const int64_t *origins) {
     thread_local std::vector<std::vector<int32_t>> before;
     thread_local std::vector<uint8_t> used;
     const int64_t chunk_cells = model.decoder_depth * model.heads * CHUNK;
@@ -191,8 +194,7 @@ void extend_pasts(const Model &model, Sentence &sentence, int64_t hypotheses, in
     }
     sentence.chunks = std::max(sentence.chunks, (number - 1) / CHUNK + 1);
     grow(sentence.cells, sentence.chunks * chunk_cells * (model.d_k + model.d_v));
-    // All hypotheses have their first token in common.
-    if (!sentence.length++) sentence.pasts.resize(hypotheses, sentence.pasts[0]);
+    if (!sentence.length++) sentence.pasts.assign(slots, sentence.pasts[0]); // all begin with the same token
 }
 
 // Rows of some sentences, all of which go through all layers before the next ones: what they need stays in
@@ -201,8 +203,11 @@ constexpr int64_t ROWS_AT_ONCE = 240, LOGITS_AT_ONCE = 36;
 
 struct Rows {
     std::vector<Sentence *> sentences;
-    int64_t slots; // rows of each sentence; of a source, as many as it has tokens
+    int64_t slots; // hypotheses of each sentence
     std::vector<float> y, projected, mixed;
+
+    // Hypotheses of a sentence that has just begun are one.
+    int64_t of(const Sentence &sentence) const { return sentence.length == 1 ? 1 : slots; }
 
     void reserve(const Model &model, int64_t rows) {
         grow(y, rows * model.d_model);
@@ -265,7 +270,7 @@ void look_back(const Model &model, int64_t layer, Rows &rows) {
     int64_t row = 0;
     for (Sentence *sentence : rows.sentences) {
         const int64_t first = std::max<int64_t>(0, sentence->length - 1 - model.reach);
-        for (int64_t slot = 0; slot < rows.slots; ++slot, ++row) {
+        for (int64_t slot = 0; slot < rows.of(*sentence); ++slot, ++row) {
             const std::vector<int32_t> &past = sentence->pasts[slot];
             const float *q = &rows.projected[row * qkv];
             for (int64_t head = 0; head < model.heads; ++head) {
@@ -287,17 +292,18 @@ void look_at_source(const Model &model, int64_t layer, Rows &rows) {
         const int64_t length = sentence->source_length;
         const float *keys = &sentence->memory[layer * model.heads * length * (d_k + d_v)];
         for (int64_t head = 0; head < model.heads; ++head, keys += length * (d_k + d_v))
-            for (int64_t slot = 0; slot < rows.slots; ++slot) {
+            for (int64_t slot = 0; slot < rows.of(*sentence); ++slot) {
                 const int64_t q = (row + slot) * model.heads + head;
                 const Cells seen = {keys, keys + d_k, d_k + d_v, counting(length), length};
                 attend(&rows.projected[q * d_k], seen, d_k, d_v, &rows.mixed[q * d_v]);
             }
-        row += rows.slots;
+        row += rows.of(*sentence);
     }
 }
 
-// y: the vectors of the newest tokens, which become the decoder's output.
-void decode_rows(const Model &model, int64_t count, float *y, Rows &rows) {
+// The vectors of the newest tokens become the decoder's output.
+void decode_rows(const Model &model, int64_t count, Rows &rows) {
+    float *y = rows.y.data();
     for (int64_t number = 0; number < model.decoder_depth; ++number) {
         const DecoderLayer &layer = model.decoder[number];
         multiply(layer.look_back, y, count, rows.projected.data());
@@ -354,8 +360,9 @@ void linear(const Linear *linear, const float *x, int64_t rows, float *y) { mult
 Sentence *new_sentence() { return new Sentence; }
 void delete_sentence(Sentence *sentence) { delete sentence; }
 
-// Begins sentences with these sources, whose ids stand one after the other.
-void encode(const Model *model, int64_t count, Sentence **sentences, const int64_t *lengths, const int64_t *ids, const float *positions) {
+// Begins sentences with these sources, whose ids stand one after the other, and so many hypotheses of each.
+void encode(const Model *model, int64_t slots, int64_t count, Sentence **sentences, const int64_t *lengths, const int64_t *ids,
+            const float *positions) {
     thread_local Rows rows;
     for (int64_t next = 0; next < count;) {
         int64_t taken = 0;
@@ -364,7 +371,7 @@ void encode(const Model *model, int64_t count, Sentence **sentences, const int64
             Sentence &sentence = *sentences[next];
             sentence.source_length = lengths[next];
             sentence.length = sentence.chunks = 0;
-            sentence.pasts.assign(1, {});
+            sentence.pasts.assign(slots, {});
             grow(sentence.memory, model->decoder_depth * model->heads * lengths[next] * (model->d_k + model->d_v));
             rows.sentences.push_back(&sentence);
             taken += lengths[next++];
@@ -375,10 +382,10 @@ void encode(const Model *model, int64_t count, Sentence **sentences, const int64
     }
 }
 
-// Extends hypotheses by a token, some of each sentence: tokens and origins are (sentences, slots), and y, the
-// decoder's output, (sentences, slots, d_model).
-void decode(const Model *model, int64_t count, int64_t slots, int64_t hypotheses, Sentence **sentences,
-            const int64_t *tokens, const int64_t *origins, const float *positions, float *y) {
+// Extends each hypothesis by a token: tokens and origins are (sentences, slots), and y, the decoder's output,
+// (sentences, slots, d_model).
+void decode(const Model *model, int64_t count, int64_t slots, Sentence **sentences, const int64_t *tokens,
+            const int64_t *origins, const float *positions, float *y) {
     thread_local Rows rows;
     const int64_t at_once = std::max<int64_t>(1, ROWS_AT_ONCE / slots), width = model->d_model;
     for (int64_t first = 0; first < count; first += at_once) {
@@ -386,17 +393,21 @@ void decode(const Model *model, int64_t count, int64_t slots, int64_t hypotheses
         rows.sentences.assign(sentences + first, sentences + last);
         rows.slots = slots;
         rows.reserve(*model, (last - first) * slots);
-        float *x = y;
+        float *x = rows.y.data();
         for (Sentence *sentence : rows.sentences) {
-            extend_pasts(*model, *sentence, hypotheses, slots, origins);
+            extend_pasts(*model, *sentence, slots, origins);
             const float *position = positions + (sentence->length - 1) * width;
-            for (int64_t slot = 0; slot < slots; ++slot, x += width)
+            for (int64_t slot = 0; slot < rows.of(*sentence); ++slot, x += width)
                 embed(model->target_embedding, model->target_scale, tokens[slot], position, width, x);
             tokens += slots;
             origins += slots;
         }
-        decode_rows(*model, (last - first) * slots, y, rows);
-        y = x;
+        decode_rows(*model, (x - rows.y.data()) / width, rows);
+        x = rows.y.data();
+        for (const Sentence *sentence : rows.sentences) {
+            for (int64_t slot = 0; slot < slots; ++slot, y += width) std::copy_n(x + slot % rows.of(*sentence) * width, width, y);
+            x += rows.of(*sentence) * width;
+        }
     }
 }
 
@@ -404,21 +415,25 @@ void decode(const Model *model, int64_t count, int64_t slots, int64_t hypotheses
 // first. Beside them are their places, counted through all words of all hypotheses of a sentence.
 void best_extensions(const Model *model, const float *y, const float *so_far, int64_t sentences, int64_t slots,
                      int64_t first_word, int64_t count, float *best, int64_t *places) {
-    thread_local std::vector<float> logits;
-    const int64_t words = model->output.outputs, at_once = std::max<int64_t>(1, LOGITS_AT_ONCE / slots);
+    thread_local std::vector<float> states, logits;
+    thread_local std::vector<int64_t> alive;
+    const int64_t words = model->output.outputs, width = model->d_model;
     const float none = -std::numeric_limits<float>::infinity();
     std::fill(best, best + sentences * count, none);
     std::fill(places, places + sentences * count, 0);
-    for (int64_t first = 0; first < sentences; first += at_once) {
-        const int64_t rows = std::min(at_once, sentences - first) * slots;
-        grow(logits, rows * words);
-        multiply(model->output, y + first * slots * model->d_model, rows, logits.data());
-        for (int64_t row = 0; row < rows; ++row) {
-            const int64_t sentence = first + row / slots;
-            const float before = so_far[first * slots + row];
-            if (before == none) continue;
-            keep_largest(&logits[row * words], before, words, first_word, row % slots * words, count,
-                         best + sentence * count, places + sentence * count);
+    alive.clear();
+    for (int64_t row = 0; row < sentences * slots; ++row)
+        if (so_far[row] != none) alive.push_back(row);
+    grow(states, LOGITS_AT_ONCE * width);
+    grow(logits, LOGITS_AT_ONCE * words);
+    for (size_t first = 0; first < alive.size(); first += LOGITS_AT_ONCE) {
+        const int64_t rows = std::min<int64_t>(LOGITS_AT_ONCE, alive.size() - first);
+        for (int64_t i = 0; i < rows; ++i) std::copy_n(y + alive[first + i] * width, width, &states[i * width]);
+        multiply(model->output, states.data(), rows, logits.data());
+        for (int64_t i = 0; i < rows; ++i) {
+            const int64_t row = alive[first + i], of_sentence = row / slots * count;
+            keep_largest(&logits[i * words], so_far[row], words, first_word, row % slots * words, count, best + of_sentence,
+                         places + of_sentence);
         }
     }
 }

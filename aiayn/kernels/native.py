@@ -109,10 +109,10 @@ class NativeKernels:
         self.delete_sentence.argtypes = (pointer,)
         self.delete_sentence.restype = None
         self.encode = library.encode
-        self.encode.argtypes = (pointer, number, *[pointer] * 4)
+        self.encode.argtypes = (pointer, number, number, *[pointer] * 4)
         self.encode.restype = None
         self.decode = library.decode
-        self.decode.argtypes = (pointer, *[number] * 3, *[pointer] * 5)
+        self.decode.argtypes = (pointer, number, number, *[pointer] * 5)
         self.decode.restype = None
         self.best_extensions = library.best_extensions
         self.best_extensions.argtypes = (*[pointer] * 3, *[number] * 4, pointer, pointer)
