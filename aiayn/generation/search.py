@@ -31,6 +31,7 @@ from aiayn.kernels.topk import largest_sums
 from aiayn.special_ids import EOS, PAD
 
 DEFAULT = DecodeConfig()
+NOBODY_MOVED = Moves(*np.zeros((2, 0), dtype=np.int64))
 Length = TypeVar("Length", float, NDArray[np.float64])
 
 
@@ -267,6 +268,8 @@ class SearchState(ABC):
         The last sentences move to the places that have become free before them.
         """
         finished_B = self.is_finished()
+        if not finished_B.any():
+            return {}, NOBODY_MOVED
         gone, kept = np.flatnonzero(finished_B), np.flatnonzero(~finished_B)
         found = {place: self.hypotheses_of(place) for place in gone.tolist()}
         self.count = len(kept)
