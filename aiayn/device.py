@@ -239,7 +239,7 @@ def peak_memory(device: torch.device) -> int:
 
 
 def share_cores(device: torch.device, threads: int) -> int:
-    """Return how many processes may search batches in parallel; a single batch has all threads.
+    """Return how many processes may translate in parallel; one by itself has all threads.
 
     On a CPU, small matrix products of one thread each are faster in parallel than one after
     the other with all threads. Only on Linux is a forked process safe to use.

@@ -1,7 +1,9 @@
 """Compiled kernels: what torch computes, up to rounding, and each row by itself."""
 
 import math
+import platform
 import shutil
+from ctypes import addressof
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from aiayn.generation.native_decoder import NativeDecoder
 from aiayn.generation.prepare import prepare
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Translator
+from aiayn.kernels import native
 from aiayn.kernels.native import NativeLinear, compile_once
 from aiayn.kernels.topk import largest_sums
 from aiayn.special_ids import PAD
@@ -31,9 +34,16 @@ def cache(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
-def kernels(cache):
-    return compile_once(cache / "aiayn")[0]
+PROCESSORS = ["-march=native", *["-march=haswell"] * (platform.machine() == "x86_64")]
+
+
+@pytest.fixture(scope="session", params=PROCESSORS)
+def kernels(request, cache):
+    """Compiled for this processor, and for those without vectors of 512 bits."""
+    flags = [request.param if flag == "-march=native" else flag for flag in native.FLAGS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "FLAGS", tuple(flags))
+        return compile_once(cache / "aiayn")[0]
 
 
 def layer(inputs, outputs, bias=True):
@@ -45,9 +55,9 @@ def layer(inputs, outputs, bias=True):
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_product_equals_that_of_torch(kernels, inputs, outputs, bias):
     linear, x = layer(inputs, outputs, bias), torch.randn(3, 5, inputs)
-    native = NativeLinear(linear, kernels, "float32")
-    torch.testing.assert_close(native(x), linear(x))
-    torch.testing.assert_close(native.relu(x), F.relu(linear(x)))
+    compiled = NativeLinear(linear, kernels, "float32")
+    torch.testing.assert_close(compiled(x), linear(x))
+    torch.testing.assert_close(compiled.relu(x), F.relu(linear(x)))
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("bfloat16", 0.02), ("int8", 0.04)])
@@ -63,9 +73,9 @@ def test_a_product_in_low_precision_is_close(kernels, precision, tolerance):
 def test_a_row_does_not_depend_on_those_beside_it(kernels, precision):
     if not kernels.supports(precision):
         pytest.skip(f"this processor has no {precision}")
-    native, x = NativeLinear(layer(32, 70), kernels, precision), torch.randn(15, 32)
-    alone = torch.cat([native(row[None]) for row in x])
-    torch.testing.assert_close(native(x), alone, rtol=0, atol=0)
+    compiled, x = NativeLinear(layer(32, 70), kernels, precision), torch.randn(15, 32)
+    alone = torch.cat([compiled(row[None]) for row in x])
+    torch.testing.assert_close(compiled(x), alone, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(("slots", "count"), [(4, 8), (1, 1), (2, 4)])
@@ -85,14 +95,39 @@ def test_the_best_extensions_are_those_of_torch(kernels, slots, count):
     log_p = decoders[0](tokens, origins).log_softmax(dim=-1)
     log_p[..., PAD] = -math.inf
     best, places = largest_sums(log_p, so_far, count)
-    found = decoders[1].best_extensions(tokens, origins, so_far.numpy(), count)
+    unforced = np.full(5, -1)
+    found = decoders[1].best_extensions(tokens, origins, so_far.numpy(), unforced, count)
     torch.testing.assert_close(torch.from_numpy(found[0]), best)
     assert found[1].tolist() == places.tolist()
 
 
 def native_decoder(file, kernels, width):
-    native = [lambda linear: NativeLinear(linear, kernels, "float32")] * 2
-    return NativeDecoder(prepare(file.build(), *native), width)
+    compiled = [lambda linear: NativeLinear(linear, kernels, "float32")] * 2
+    return NativeDecoder(prepare(file.build(), *compiled), width)
+
+
+def test_swish_of_what_is_far_below_zero_is_zero(kernels):
+    linear = layer(1, 70)
+    with torch.no_grad():
+        linear.weight.fill_(1.0)
+        linear.bias.zero_()
+    compiled = NativeLinear(linear, kernels, "float32")
+    x = torch.tensor([[-300.0], [-150.0], [-90.0], [-3.0], [0.5], [200.0]])
+    found = compiled._multiply(x, compiled.described("swish"))
+    torch.testing.assert_close(found, F.silu(linear(x)), rtol=1e-5, atol=1e-6)
+
+
+def test_too_little_memory_is_an_error_that_search_can_handle(kernels):
+    file = random_model()
+    decoder = native_decoder(file, kernels, 1)
+    decoder.reserve(1, 4, limit=4)
+    lengths, ids = np.array([1 << 44]), np.array([4])
+    arrays = (decoder.sentence_P, lengths, ids)
+    table = decoder.source_table_SD.data_ptr()
+    with pytest.raises(MemoryError):
+        kernels.encode(
+            addressof(decoder.network), 1, 1, *(each.ctypes.data for each in arrays), table
+        )
 
 
 VARIANTS = {
@@ -106,6 +141,8 @@ VARIANTS = {
     "a window": {"attention_window": 5},
     "no attention bias": {"attention_bias": False},
     "output bias": {"output_bias": True},
+    "a shallow decoder": {"decoder_layers": 1},
+    "learned positions": {"positions": "learned", "max_positions": 64},
 }
 
 
@@ -144,17 +181,30 @@ def test_compiled_decoding_translates_alike_and_compiles_once(
         aiayn("generate", trained, "--compile", stdin=text) for _ in range(2)
     )
     assert (code, found) == (0, wanted)
-    assert "compiled the decoding step in" in first
+    assert "compiled the network in" in first
     assert "compiled" not in second
 
 
 def test_a_sentence_alone_gets_what_it_gets_among_others(kernels):
     file = random_model()
-    native = [lambda linear: NativeLinear(linear, kernels, "float32")] * 2
-    translator = Translator([prepare(file.build(), *native)], file.codec)
+    compiled = [lambda linear: NativeLinear(linear, kernels, "float32")] * 2
+    translator = Translator([prepare(file.build(), *compiled)], file.codec)
     lines = [Line(text) for text in sentences(4, seed=9)]
     alone = [translator.translate_window([line])[0] for line in lines]
     assert alone == translator.translate_window(lines)
+
+
+def test_a_prefix_changes_nothing_for_the_sentences_beside_it(kernels):
+    file = random_model()
+    compiled = [lambda linear: NativeLinear(linear, kernels, "float32")] * 2
+    translator = Translator([prepare(file.build(), *compiled)], file.codec)
+    texts = sentences(4, seed=9)
+    forced = Line(texts[0], prefix=" ".join(texts[1].split()[:2]))
+    lines = [Line(text) for text in texts[1:]]
+    wanted = translator.translate_window(lines)
+    first, *found = translator.translate_window([forced, *lines])
+    assert found == wanted
+    assert first.text.startswith(forced.prefix)
 
 
 @torch.inference_mode()

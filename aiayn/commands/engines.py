@@ -96,7 +96,7 @@ def _compile(options: "GenerateOptions", group: "ProcessGroup") -> "NativeKernel
         )
     kernels, seconds = compile_once(cache_folder())
     if seconds and group.is_first:
-        console.say(f"compiled the decoding step in {seconds:.1f} s, kept in {cache_folder()}")
+        console.say(f"compiled the network in {seconds:.1f} s, kept in {cache_folder()}")
     if not kernels.supports(options.precision):
         raise UsageError(
             f"--compile has no --precision {options.precision} on this processor",

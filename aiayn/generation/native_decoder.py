@@ -1,7 +1,7 @@
 """The network for the search as compiled code: the encoder in one call, a step in another.
 
-P places; B sentences; J hypotheses of each; S, T source and target length; D d_model;
-W vocabulary.
+P places; B sentences; J hypotheses of each; C candidates; S, T source and target length;
+D d_model; W vocabulary.
 """
 
 from collections.abc import Sequence
@@ -40,13 +40,13 @@ class NativeDecoder(ChoosingStep):
 
     def __init__(self, model: Transformer, width: int) -> None:
         """Decode up to `width` hypotheses of each sentence."""
+        self.sentence_P = np.zeros(0, dtype=np.int64)
+        """Where each sentence is in memory."""
         self.model, self.width, self.count = model, width, 0
         self.output = cast(NativeLinear, model.output)
         self.kernels, self.words = self.output.kernels, self.output.out_features
         self.network = describe(model)
         self.source_table_SD = self.target_table_TD = torch.empty(0, model.config.d_model)
-        self.sentence_P = np.zeros(0, dtype=np.int64)
-        """Where each sentence is in memory."""
 
     def __del__(self) -> None:
         for sentence in self.sentence_P.tolist():
@@ -82,9 +82,14 @@ class NativeDecoder(ChoosingStep):
         return cast(Tensor, self.output(self._states(tokens_BJ, slots_BJ)))
 
     def best_extensions(
-        self, tokens_BJ: Ids, slots_BJ: Ids, so_far_BJ: NDArray[np.float32], count: int
+        self,
+        tokens_BJ: Ids,
+        slots_BJ: Ids,
+        so_far_BJ: NDArray[np.float32],
+        forced_B: Ids,
+        count: int,
     ) -> tuple[NDArray[np.float32], Ids]:
-        """Return what `kernels.topk.largest_sums` finds in log P of what follows."""
+        """Return what `kernels.topk.largest_sums` finds in log P of what may follow."""
         states_BJD = self._states(tokens_BJ, slots_BJ)
         best_BC = np.empty((len(tokens_BJ), count), dtype=np.float32)
         where_BC = np.empty(best_BC.shape, dtype=np.int64)
@@ -93,6 +98,7 @@ class NativeDecoder(ChoosingStep):
             addressof(self.network),
             states_BJD.data_ptr(),
             so_far_BJ.ctypes.data,
+            forced_B.ctypes.data,
             *tokens_BJ.shape,
             PAD + 1,
             count,

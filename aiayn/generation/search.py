@@ -221,23 +221,17 @@ class SearchState(ABC):
     def _apply_rules(self, log_p_BJW: Tensor) -> None:
         """Set log P of what may not follow to -inf, in place, sentence by sentence."""
         used = self.used
+        forced_B = self.length_P[used] < self.prefix_length_P[used]
         if self.tree_rule is not None:
-            length_B = self.length_P[used]
-            forced_B = length_B < self.prefix_length_P[used]
-            left_B = self.limit_P[used] - length_B
+            left_B = self.limit_P[used] - self.length_P[used]
             self.tree_rule.forbid(log_p_BJW, self.tree_PJF[used], left_B, forced_B)
-        if not self._is_restricted():
+        if self.rules == NO_RULES and not forced_B.any():
             return
         for place in range(self.count):
             length, prefix = self.length_P[place], self.task_P[place].prefix
-            if self.rules != NO_RULES or length < len(prefix):
+            if self.rules != NO_RULES or forced_B[place]:
                 ids_1JT = self.ids_PJT[place : place + 1, :, :length]
                 self.rules.apply(log_p_BJW[place : place + 1], ids_1JT, [prefix])
-
-    def _is_restricted(self) -> bool:
-        """Whether rules of text or prefixes forbid anything; that of trees is not counted."""
-        forced_B = self.length_P[self.used] < self.prefix_length_P[self.used]
-        return self.rules != NO_RULES or bool(forced_B.any())
 
     @abstractmethod
     def extend(self, log_p_BJW: Tensor) -> None:
@@ -304,24 +298,30 @@ class BeamState(SearchState):
 
     def advance(self, step: Step) -> None:
         """Extend the hypotheses of all sentences by one token."""
-        restricted = self.tree_rule is not None or self._is_restricted()
+        # Not by sentence: what one of them gets must not depend on the others.
+        restricted = self.tree_rule is not None or self.rules != NO_RULES
         if restricted or not isinstance(step, ChoosingStep):
             super().advance(step)
             return
         used = self.used
         arrays = (self.tokens_PJ[used], self.slots_PJ[used], self.sums_PJ[used])
-        self._keep(*step.best_extensions(*arrays, self.candidates), step.words)
+        best = step.best_extensions(*arrays, self._forced_tokens(), self.candidates)
+        self._keep(*best, step.words)
         self.length_P[used] += 1
+
+    def _forced_tokens(self) -> Ids:
+        """Return the next token of each prefix; -1 where there is none."""
+        forced_B = np.full(self.count, -1)
+        lengths_B = self.length_P[self.used]
+        for place in np.flatnonzero(lengths_B < self.prefix_length_P[self.used]):
+            forced_B[place] = self.task_P[place].prefix[lengths_B[place]]
+        return forced_B
 
     def extend(self, log_p_BJW: Tensor) -> None:
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
         sums_BJ = torch.from_numpy(self.sums_PJ[self.used]).to(log_p_BJW.device)
         best = largest_sums(log_p_BJW, sums_BJ, self.candidates)
         sums_BC, where_BC = (part.cpu().numpy() for part in best)
-        if (missing := self.candidates - sums_BC.shape[1]) > 0:
-            # A tiny vocabulary has fewer extensions than the beam is wide.
-            sums_BC = np.pad(sums_BC, ((0, 0), (0, missing)), constant_values=-math.inf)
-            where_BC = np.pad(where_BC, ((0, 0), (0, missing)))
         self._keep(sums_BC, where_BC, log_p_BJW.size(-1))
 
     def _keep(self, sums_BC: NDArray[np.float32], where_BC: Ids, words: int) -> None:

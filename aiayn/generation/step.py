@@ -34,7 +34,7 @@ class Step(Protocol):
         """Return the logits (B, J, W) of what follows the last tokens, or their log P.
 
         Slots are the hypotheses of the same sentence that each one continues. Before the first
-        token there is padding.
+        token there is padding, in every slot.
         """
 
     def move(self, origins: Ids, places: Ids, count: int) -> None:
@@ -49,11 +49,17 @@ class ChoosingStep(Step):
 
     @abstractmethod
     def best_extensions(
-        self, tokens_BJ: Ids, slots_BJ: Ids, so_far_BJ: NDArray[np.float32], count: int
+        self,
+        tokens_BJ: Ids,
+        slots_BJ: Ids,
+        so_far_BJ: NDArray[np.float32],
+        forced_B: Ids,
+        count: int,
     ) -> tuple[NDArray[np.float32], Ids]:
         """Return the largest sums of log P so far and that of a token that may follow.
 
-        Beside them are their places among all words of all hypotheses of a sentence.
+        Beside them are their places among all words of all hypotheses of a sentence. Where a
+        token is forced, no other may follow; elsewhere it is -1.
         """
 
 

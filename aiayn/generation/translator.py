@@ -44,7 +44,7 @@ from aiayn.special_ids import EOS
 
 # Lines that are sorted by length together, for each worker and at least two.
 WINDOW = 1024
-# Parts of them that each worker gets one after the other, unless they would be too small.
+# Parts of them that each worker gets one after the other, unless they would have too few lines.
 PARTS, SMALLEST_PART = 2, 16
 # What `--strict` does not accept.
 STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
@@ -306,7 +306,7 @@ class Translator:
         return Workers(self._translate_with_one_thread, self.workers, start="fork")
 
     def close(self) -> None:
-        """End the processes that search, if there are any."""
+        """End the processes that translate, if there are any."""
         if "_processes" in vars(self):
             self._processes.close()
 

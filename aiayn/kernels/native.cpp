@@ -6,6 +6,8 @@
 
 #include "native_linear.h"
 
+#include <new>
+
 constexpr int64_t PAD = 0; // as in special_ids.py
 
 struct Norm {
@@ -174,6 +176,17 @@ struct Sentence {
     std::vector<float> memory;                // (layers, heads, source length, cell)
     std::vector<float> cells;                 // (chunks, layers, heads, CHUNK, cell)
     std::vector<std::vector<int32_t>> pasts;  // of each hypothesis: where the cells of its tokens are
+
+    void begin(const Model &model, int64_t tokens, int64_t hypotheses) {
+        const size_t needed = model.decoder_depth * model.heads * tokens * (model.d_k + model.d_v);
+        // What a much longer sentence took is given back.
+        if (memory.size() > 4 * needed) memory = {};
+        if (cells.size() > 4 * needed) cells = {};
+        grow(memory, needed);
+        source_length = tokens;
+        length = chunks = 0;
+        pasts.assign(hypotheses, {});
+    }
 };
 
 // Lets each hypothesis of a sentence continue one of those before, with a cell of its own.
@@ -194,7 +207,7 @@ void extend_pasts(const Model &model, Sentence &sentence, int64_t slots, const i
     }
     sentence.chunks = std::max(sentence.chunks, (number - 1) / CHUNK + 1);
     grow(sentence.cells, sentence.chunks * chunk_cells * (model.d_k + model.d_v));
-    if (!sentence.length++) sentence.pasts.assign(slots, sentence.pasts[0]); // all begin with the same token
+    if (!sentence.length++) std::fill(sentence.pasts.begin() + 1, sentence.pasts.end(), sentence.pasts[0]); // all begin alike
 }
 
 // Rows of some sentences, all of which go through all layers before the next ones: what they need stays in
@@ -316,10 +329,10 @@ void decode_rows(const Model &model, int64_t count, Rows &rows) {
     }
 }
 
-// Keeps the largest of what a row adds to `so_far`: log P of a word, from `first_word` on. They are the
-// best first; beside them are their places, counted from that of the row's word 0.
-void keep_largest(const float *logits, float so_far, int64_t words, int64_t first_word, int64_t first_place, int64_t count,
-                  float *best, int64_t *places) {
+// Keeps the largest of what a row adds to `so_far`: log P of a word, from the first to the last that may follow.
+// They are the best first; beside them are their places, counted from that of the row's word 0.
+void keep_largest(const float *logits, float so_far, int64_t words, int64_t first_word, int64_t last_word, int64_t first_place,
+                  int64_t count, float *best, int64_t *places) {
     thread_local std::vector<float> peaks;
     peaks.resize((words + PANEL - 1) / PANEL);
     for (size_t block = 0; block < peaks.size(); ++block)
@@ -327,8 +340,8 @@ void keep_largest(const float *logits, float so_far, int64_t words, int64_t firs
     const float normalizer = log_sum_exp(logits, words, *std::max_element(peaks.begin(), peaks.end()));
     for (size_t block = 0; block < peaks.size(); ++block) {
         if (!(peaks[block] - normalizer + so_far > best[count - 1])) continue;
-        const int64_t end = std::min<int64_t>(words, (block + 1) * PANEL);
-        for (int64_t word = std::max<int64_t>(first_word, block * PANEL); word < end; ++word) {
+        const int64_t last = std::min<int64_t>(last_word, (block + 1) * PANEL - 1);
+        for (int64_t word = std::max<int64_t>(first_word, block * PANEL); word <= last; ++word) {
             const float sum = logits[word] - normalizer + so_far;
             if (!(sum > best[count - 1])) continue;
             int64_t rank = count - 1;
@@ -336,6 +349,20 @@ void keep_largest(const float *logits, float so_far, int64_t words, int64_t firs
             best[rank] = sum;
             places[rank] = first_place + word;
         }
+    }
+}
+
+} // namespace
+
+namespace {
+
+// Whether there was memory enough: no exception may leave for Python.
+template <class Work> int32_t fits(const Work &work) {
+    try {
+        work();
+        return 1;
+    } catch (const std::bad_alloc &) {
+        return 0;
     }
 }
 
@@ -355,87 +382,94 @@ int32_t supports(int32_t precision) {
     return precision == FLOAT32;
 }
 
-void linear(const Linear *linear, const float *x, int64_t rows, float *y) { multiply(*linear, x, rows, y); }
+// What takes memory returns whether there was enough.
 
-Sentence *new_sentence() { return new Sentence; }
+int32_t linear(const Linear *linear, const float *x, int64_t rows, float *y) {
+    return fits([&] { multiply(*linear, x, rows, y); });
+}
+
+Sentence *new_sentence() { return new (std::nothrow) Sentence; }
 void delete_sentence(Sentence *sentence) { delete sentence; }
 
 // Begins sentences with these sources, whose ids stand one after the other, and so many hypotheses of each.
-void encode(const Model *model, int64_t slots, int64_t count, Sentence **sentences, const int64_t *lengths, const int64_t *ids,
-            const float *positions) {
-    thread_local Rows rows;
-    for (int64_t next = 0; next < count;) {
-        int64_t taken = 0;
-        rows.sentences.clear();
-        do {
-            Sentence &sentence = *sentences[next];
-            sentence.source_length = lengths[next];
-            sentence.length = sentence.chunks = 0;
-            sentence.pasts.assign(slots, {});
-            grow(sentence.memory, model->decoder_depth * model->heads * lengths[next] * (model->d_k + model->d_v));
-            rows.sentences.push_back(&sentence);
-            taken += lengths[next++];
-        } while (next < count && taken + lengths[next] <= ROWS_AT_ONCE);
-        rows.reserve(*model, taken);
-        encode_rows(*model, taken, ids, positions, rows);
-        ids += taken;
-    }
+int32_t encode(const Model *model, int64_t slots, int64_t count, Sentence **sentences, const int64_t *lengths, const int64_t *ids,
+               const float *positions) {
+    return fits([&] {
+        thread_local Rows rows;
+        for (int64_t next = 0; next < count;) {
+            int64_t taken = 0;
+            rows.sentences.clear();
+            do {
+                sentences[next]->begin(*model, lengths[next], slots);
+                rows.sentences.push_back(sentences[next]);
+                taken += lengths[next++];
+            } while (next < count && taken + lengths[next] <= ROWS_AT_ONCE);
+            rows.reserve(*model, taken);
+            encode_rows(*model, taken, ids, positions, rows);
+            ids += taken;
+        }
+    });
 }
 
 // Extends each hypothesis by a token: tokens and origins are (sentences, slots), and y, the decoder's output,
 // (sentences, slots, d_model).
-void decode(const Model *model, int64_t count, int64_t slots, Sentence **sentences, const int64_t *tokens,
-            const int64_t *origins, const float *positions, float *y) {
-    thread_local Rows rows;
-    const int64_t at_once = std::max<int64_t>(1, ROWS_AT_ONCE / slots), width = model->d_model;
-    for (int64_t first = 0; first < count; first += at_once) {
-        const int64_t last = std::min(count, first + at_once);
-        rows.sentences.assign(sentences + first, sentences + last);
-        rows.slots = slots;
-        rows.reserve(*model, (last - first) * slots);
-        float *x = rows.y.data();
-        for (Sentence *sentence : rows.sentences) {
-            extend_pasts(*model, *sentence, slots, origins);
-            const float *position = positions + (sentence->length - 1) * width;
-            for (int64_t slot = 0; slot < rows.of(*sentence); ++slot, x += width)
-                embed(model->target_embedding, model->target_scale, tokens[slot], position, width, x);
-            tokens += slots;
-            origins += slots;
+int32_t decode(const Model *model, int64_t count, int64_t slots, Sentence **sentences, const int64_t *tokens,
+               const int64_t *origins, const float *positions, float *y) {
+    return fits([&] {
+        thread_local Rows rows;
+        const int64_t at_once = std::max<int64_t>(1, ROWS_AT_ONCE / slots), width = model->d_model;
+        for (int64_t first = 0; first < count; first += at_once) {
+            const int64_t last = std::min(count, first + at_once);
+            rows.sentences.assign(sentences + first, sentences + last);
+            rows.slots = slots;
+            rows.reserve(*model, (last - first) * slots);
+            float *x = rows.y.data();
+            for (Sentence *sentence : rows.sentences) {
+                extend_pasts(*model, *sentence, slots, origins);
+                const float *position = positions + (sentence->length - 1) * width;
+                for (int64_t slot = 0; slot < rows.of(*sentence); ++slot, x += width)
+                    embed(model->target_embedding, model->target_scale, tokens[slot], position, width, x);
+                tokens += slots;
+                origins += slots;
+            }
+            decode_rows(*model, (x - rows.y.data()) / width, rows);
+            x = rows.y.data();
+            for (const Sentence *sentence : rows.sentences) {
+                for (int64_t slot = 0; slot < slots; ++slot, y += width) std::copy_n(x + slot % rows.of(*sentence) * width, width, y);
+                x += rows.of(*sentence) * width;
+            }
         }
-        decode_rows(*model, (x - rows.y.data()) / width, rows);
-        x = rows.y.data();
-        for (const Sentence *sentence : rows.sentences) {
-            for (int64_t slot = 0; slot < slots; ++slot, y += width) std::copy_n(x + slot % rows.of(*sentence) * width, width, y);
-            x += rows.of(*sentence) * width;
-        }
-    }
+    });
 }
 
 // The `count` largest sums of log P of a word, from `first_word` on, and what its hypothesis has so far; best
-// first. Beside them are their places, counted through all words of all hypotheses of a sentence.
-void best_extensions(const Model *model, const float *y, const float *so_far, int64_t sentences, int64_t slots,
-                     int64_t first_word, int64_t count, float *best, int64_t *places) {
-    thread_local std::vector<float> states, logits;
-    thread_local std::vector<int64_t> alive;
-    const int64_t words = model->output.outputs, width = model->d_model;
-    const float none = -std::numeric_limits<float>::infinity();
-    std::fill(best, best + sentences * count, none);
-    std::fill(places, places + sentences * count, 0);
-    alive.clear();
-    for (int64_t row = 0; row < sentences * slots; ++row)
-        if (so_far[row] != none) alive.push_back(row);
-    grow(states, LOGITS_AT_ONCE * width);
-    grow(logits, LOGITS_AT_ONCE * words);
-    for (size_t first = 0; first < alive.size(); first += LOGITS_AT_ONCE) {
-        const int64_t rows = std::min<int64_t>(LOGITS_AT_ONCE, alive.size() - first);
-        for (int64_t i = 0; i < rows; ++i) std::copy_n(y + alive[first + i] * width, width, &states[i * width]);
-        multiply(model->output, states.data(), rows, logits.data());
-        for (int64_t i = 0; i < rows; ++i) {
-            const int64_t row = alive[first + i], of_sentence = row / slots * count;
-            keep_largest(&logits[i * words], so_far[row], words, first_word, row % slots * words, count, best + of_sentence,
-                         places + of_sentence);
+// first. Where a word is forced, none but that one may follow; elsewhere `forced` is below zero. Beside the sums
+// are their places, counted through all words of all hypotheses of a sentence.
+int32_t best_extensions(const Model *model, const float *y, const float *so_far, const int64_t *forced, int64_t sentences, int64_t slots,
+                        int64_t first_word, int64_t count, float *best, int64_t *places) {
+    return fits([&] {
+        thread_local std::vector<float> states, logits;
+        thread_local std::vector<int64_t> alive;
+        const int64_t words = model->output.outputs, width = model->d_model;
+        const float none = -std::numeric_limits<float>::infinity();
+        std::fill(best, best + sentences * count, none);
+        std::fill(places, places + sentences * count, 0);
+        alive.clear();
+        for (int64_t row = 0; row < sentences * slots; ++row)
+            if (so_far[row] != none) alive.push_back(row);
+        grow(states, LOGITS_AT_ONCE * width);
+        grow(logits, LOGITS_AT_ONCE * words);
+        for (size_t first = 0; first < alive.size(); first += LOGITS_AT_ONCE) {
+            const int64_t rows = std::min<int64_t>(LOGITS_AT_ONCE, alive.size() - first);
+            for (int64_t i = 0; i < rows; ++i) std::copy_n(y + alive[first + i] * width, width, &states[i * width]);
+            multiply(model->output, states.data(), rows, logits.data());
+            for (int64_t i = 0; i < rows; ++i) {
+                const int64_t row = alive[first + i], sentence = row / slots, only = forced[sentence];
+                keep_largest(&logits[i * words], so_far[row], words, only < 0 ? first_word : only, only < 0 ? words - 1 : only,
+                             row % slots * words, count, best + sentence * count, places + sentence * count);
+            }
         }
-    }
+    });
 }
 
 }

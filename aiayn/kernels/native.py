@@ -15,6 +15,7 @@ import tempfile
 import time
 from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -100,27 +101,30 @@ class NativeKernels:
         self.panel_width: int = library.panel_width()
         self._supports = library.supports
         pointer, number = c_void_p, c_int64
+        self.new_sentence = library.new_sentence
+        self.new_sentence.restype, self.new_sentence.errcheck = pointer, _check_memory
+        self.delete_sentence = library.delete_sentence
+        self.delete_sentence.argtypes, self.delete_sentence.restype = (pointer,), None
         self.linear = library.linear
         self.linear.argtypes = (pointer, pointer, number, pointer)
-        self.linear.restype = None
-        self.new_sentence = library.new_sentence
-        self.new_sentence.restype = pointer
-        self.delete_sentence = library.delete_sentence
-        self.delete_sentence.argtypes = (pointer,)
-        self.delete_sentence.restype = None
         self.encode = library.encode
         self.encode.argtypes = (pointer, number, number, *[pointer] * 4)
-        self.encode.restype = None
         self.decode = library.decode
         self.decode.argtypes = (pointer, number, number, *[pointer] * 5)
-        self.decode.restype = None
         self.best_extensions = library.best_extensions
-        self.best_extensions.argtypes = (*[pointer] * 3, *[number] * 4, pointer, pointer)
-        self.best_extensions.restype = None
+        self.best_extensions.argtypes = (*[pointer] * 4, *[number] * 4, pointer, pointer)
+        for function in (self.linear, self.encode, self.decode, self.best_extensions):
+            function.errcheck = _check_memory
 
     def supports(self, precision: str) -> bool:
         """Whether this processor multiplies in a precision by instructions of its own."""
         return precision in PRECISIONS and bool(self._supports(PRECISIONS.index(precision)))
+
+
+def _check_memory(found: Any, function: object, arguments: object) -> Any:
+    if not found:
+        raise MemoryError("compiled code can't allocate memory")
+    return found
 
 
 def compile_once(folder: Path) -> tuple[NativeKernels, float]:

@@ -153,7 +153,7 @@ void multiply(const Linear &linear, const float *x, int64_t rows, float *y) {
 #ifdef __AVX512VNNI__
     case INT8: return multiply_rows<Int8>(linear, x, rows, y);
 #endif
-    // It has no scales, and reads none.
+    // It has no scales, and ignores them.
     default: return multiply_units<Float32>(linear, x, x, rows, y);
     }
 }

@@ -33,6 +33,7 @@ template <class Value> void grow(std::vector<Value> &buffer, size_t count) {
 Floats exponential(Floats x) {
     const Floats zero = {};
     x = x < -87.0f ? zero - 87.0f : x;
+    x = x > 88.0f ? zero + 88.0f : x;
     const Ints whole = __builtin_convertvector(x * 1.44269504f + (x < 0 ? zero - 0.5f : zero + 0.5f), Ints);
     const Floats n = __builtin_convertvector(whole, Floats);
     const Floats r = x - n * 0.693359375f + n * 2.12194440e-4f;
