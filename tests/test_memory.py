@@ -1,9 +1,11 @@
 """What a long run keeps: the live part of the C heap, and caches of libraries."""
 
 import ctypes
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from aiayn.kernels.cross_entropy import fused_linear_cross_entropy
 from aiayn.kernels.linear import ONEDNN_IS_FAST, onednn_linear
 from aiayn.kernels.packed import PackedLinear
 from aiayn.scoring.bleu import score_text
+from aiayn.serving.pool import start_workers
 
 
 class MallocState(ctypes.Structure):
@@ -79,3 +82,25 @@ def test_a_product_of_more_rows_has_the_same_bits(shape):
 def test_validation_keeps_no_lines():
     score_text(["a translation"], [["a reference"]])
     assert Tokenizer13a.__call__.cache_info().currsize == 0
+
+
+def private() -> float:
+    """Return the megabytes that this process has for itself."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1e3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers are threads")
+def test_looking_for_cycles_copies_nothing_that_workers_share():
+    objects = [[[]] for _ in range(200_000)]  # 30 MB
+    cpu = torch.device("cpu")
+    workers = start_workers(lambda inbox, reply: inbox.get(), cpu, threads=0, forks=True)
+    try:
+        before = private()
+        gc.collect()
+        assert private() - before < 10
+    finally:
+        for worker in workers:
+            worker.close()
+        gc.unfreeze()
+    assert objects
