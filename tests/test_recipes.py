@@ -372,3 +372,17 @@ def test_a_line_is_in_the_language_whose_own_words_it_has() -> None:
     share_in = load(RECIPES / "multilingual/language.py").share_in
     german, french = {"der", "hund", "in"}, {"le", "chien", "in"}
     assert share_in(["Der Hund in", "le Hund chien", "", "in"], german, french) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("an_hour", "jump", "flat"), [(0.0, 0.01, True), (0.02, 0.0, False), (0.0, 0.03, False)]
+)
+def test_the_soak_finds_a_slow_leak_and_a_jump(an_hour: float, jump: float, flat: bool) -> None:
+    soak = load(RECIPES / "bench/soak.py")
+    # The first minutes are for warming up; then there is a little noise.
+    rows = [
+        (minute, {"train": 100 * (1 + an_hour * minute / 60) + minute % 2 / 10})
+        for minute in range(10, 110)
+    ]
+    rows[70][1]["train"] *= 1 + jump
+    assert soak.report([(0, {"train": 1.0}), *rows], warm_up=10) == (not flat)

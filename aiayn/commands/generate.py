@@ -1,5 +1,6 @@
 """`aiayn generate`: text in, translations out."""
 
+import gc
 import math
 import sys
 from collections import Counter, defaultdict
@@ -240,6 +241,7 @@ def generate(options: GenerateOptions) -> None:
     paths = [find_model(model) for model in options.models]
     with join_process_group(options.device) as group:
         translator = open_translator(options, paths, group)
+        gc.freeze()  # to look for cycles in what stays would copy memory that workers share
         if options.mbr:
             translator = with_mbr(translator, keeps=options.nbest or 1)
         work = partial(translate_lines, translator, group=group)

@@ -13,6 +13,7 @@ from sacrebleu.metrics.base import Metric, Signature
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
 from aiayn.errors import UsageError
 from aiayn.scoring.score import MetricName, Score, require_same_count
@@ -61,7 +62,15 @@ def score_text(
                 margin=float(found._ci) if intervals else None,
             )
         )
+    _forget_lines()
     return scores
+
+
+def _forget_lines() -> None:
+    """Drop the lines that sacreBLEU's tokenizers keep, each for a metric that is gone."""
+    for tokenizer in BaseTokenizer.__subclasses__():
+        # Not all of them keep lines.
+        getattr(tokenizer.__call__, "cache_clear", lambda: None)()
 
 
 def score_by_length(

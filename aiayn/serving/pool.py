@@ -140,7 +140,6 @@ def _serve_pipe(work: Work, pipe: Pipe) -> None:
     for number in {signal.SIGINT, *termination_signals()}:
         signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)
-    gc.freeze()  # the models are here to stay, and in memory that processes share
     inbox: Inbox = SimpleQueue()
 
     def read() -> None:
@@ -279,5 +278,8 @@ def start_workers(
     """
     cores = share_cores(device, threads)
     if forks and device.type == "cpu" and sys.platform == "linux":
+        # What is here stays. To look for cycles in it, on either side, would copy memory that
+        # the processes share.
+        gc.freeze()
         return [WorkerProcess(work) for _ in range(cores)]
     return [WorkerThread(work) for _ in range(1 if forks else cores)]

@@ -46,8 +46,11 @@ class Server:
                 break
         self.port = int(found[1])
 
-    def memory(self) -> int:
-        """Return the bytes that it uses; what its processes share counts once."""
+    def memory(self, kind: str = "Pss") -> int:
+        """Return the bytes that it uses; what its processes share counts once.
+
+        Pss_Anon leaves out the pages of files, which count for more when other programs end.
+        """
         own = self.process.pid
         children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
         rollups = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in [own, *children]]
@@ -55,7 +58,7 @@ class Server:
             int(line.split()[1]) * 1024
             for rollup in rollups
             for line in rollup.splitlines()
-            if line.startswith("Pss:")
+            if line.startswith(f"{kind}:")
         )
 
     def end(self) -> int:
@@ -280,7 +283,7 @@ def soak(model: Path, texts: list[str], a: argparse.Namespace) -> None:
     memory = []
     for minute in range(a.soak):
         asyncio.run(load_of.run(60, 2 * a.clients))
-        memory.append(server.memory() / 1e6)
+        memory.append(server.memory("Pss_Anon") / 1e6)
         print(
             f"minute {minute + 1}: {load_of.good:,} good, {load_of.bad:,} bad,"
             f" {len(load_of.wrong)} wrong, {memory[-1]:.0f} MB",
