@@ -20,7 +20,7 @@ settings=("${@:2}")
 # the next word more easily than the next one that begins with a certain subword.
 # shellcheck disable=SC2034  # for shrink
 narrower=4 laptop=(model.layers=3 model.dropout=0.2 model.attention_dropout=0.1 batch.tokens=1500
-    batch.micro_tokens=1600 optim.factor=0.5 optim.warmup=1000 train.steps=6000 train.save_every=500
+    batch.micro_tokens=1600 optim.factor=0.5 optim.warmup=1000 train.steps=6500 train.save_every=500
     train.valid_every=500 train.keep=last=5,best=8 decode.beam=4)
 SUBWORD=${SUBWORD:-$(at_scale bpe bpe word)}
 
