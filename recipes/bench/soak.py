@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 AIAYN = [sys.executable, "-m", "aiayn"]
@@ -43,6 +44,8 @@ SMALL = (
 )
 # Of the median: how far from it any look may be, and how much an hour may add.
 FURTHEST, AN_HOUR = 0.02, 0.01
+# How it shows that a thread or process has ended while it was looked at.
+ENDED = (FileNotFoundError, ProcessLookupError)
 
 
 def main() -> None:
@@ -152,12 +155,13 @@ def tree_memory(pid: int) -> int:
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss_Anon:"):
             total += 1024 * int(line.split()[1])
+    children: list[str] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            try:
-                total += tree_memory(int(child))
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended meanwhile
+        with suppress(*ENDED):
+            children += (task / "children").read_text().split()
+    for child in children:
+        with suppress(*ENDED):
+            total += tree_memory(int(child))
     return total
 
 
