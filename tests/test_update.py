@@ -1,5 +1,6 @@
 """One update: the same gradient however its work is cut up, shared out or too large."""
 
+import weakref
 from itertools import islice
 
 import pytest
@@ -315,6 +316,15 @@ def test_the_first_gradient_of_a_sum_replaces_what_it_held_and_others_are_added(
     norm = found.divide(3)
     assert (layer.weight.grad == 1).all()
     assert norm == pytest.approx(8**0.5)
+
+
+def test_gradients_are_freed_as_soon_as_nobody_uses_them():
+    # With them goes the process group, whose threads must end before the interpreter does.
+    layer = torch.nn.Linear(3, 2)
+    found = gradients.Gradients(layer)
+    alive = weakref.ref(found), weakref.ref(layer)
+    del found, layer
+    assert [each() for each in alive] == [None, None]
 
 
 def test_a_process_without_micro_batches_adds_nothing(monkeypatch):

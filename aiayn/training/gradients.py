@@ -9,6 +9,7 @@ processes gets the same bits. So does any number of threads, as far as products 
 those of every preset.
 """
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -72,10 +73,13 @@ class Gradients:
         self.total = torch.zeros(size, dtype=dtype, device=self.device)
         self.mean = self.total if dtype == torch.float32 else self.total.float()
         self.buckets = _cut_into_buckets(self.parameters, self.total)
-        for bucket in self.buckets:
+        # By a weak reference: a hook belongs to its parameter, where the garbage collector does
+        # not look, so that a cycle through it would never be freed, nor the process group.
+        gradients = weakref.proxy(self)
+        for number, bucket in enumerate(self.buckets):
             for parameter in bucket.parameters:
                 register: Callable[..., object] = parameter.register_post_accumulate_grad_hook
-                register(lambda _, bucket=bucket: self._arrived(bucket))
+                register(lambda _, number=number: gradients._arrived(number))
         self._group: ProcessGroup | None = None
         self._reduced: list[dist.Work | None] = []
 
@@ -92,7 +96,8 @@ class Gradients:
         for bucket in self.buckets:
             bucket.missing = len(bucket.parameters)
 
-    def _arrived(self, bucket: Bucket) -> None:
+    def _arrived(self, number: int) -> None:
+        bucket = self.buckets[number]
         bucket.missing -= 1
         if bucket.missing:
             return
