@@ -1,9 +1,10 @@
 """Compiled kernels: what torch computes, up to rounding, and each row by itself."""
 
-import math
 import platform
 import shutil
+from collections import deque
 from ctypes import addressof
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,15 +14,19 @@ from random_models import random_model
 from torch import nn
 from toy import sentences
 
+from aiayn.checkpoint import load_model
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
+from aiayn.generation.engine import Engine
+from aiayn.generation.native_beams import NativeBeams
 from aiayn.generation.native_decoder import NativeDecoder
 from aiayn.generation.prepare import prepare
+from aiayn.generation.search import BeamSearch, Task
+from aiayn.generation.segmentation import Segment
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Translator
 from aiayn.kernels import native
 from aiayn.kernels.native import NativeLinear, compile_once
-from aiayn.kernels.topk import largest_sums
 from aiayn.special_ids import PAD
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
@@ -78,27 +83,38 @@ def test_a_row_does_not_depend_on_those_beside_it(kernels, precision):
     torch.testing.assert_close(compiled(x), alone, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("slots", "count"), [(4, 8), (1, 1), (2, 4)])
+SEARCHES = {
+    "as in the paper": BeamSearch(),
+    "greedy": BeamSearch(beam=1),
+    "all of the beam": BeamSearch(beam=3, nbest=3),
+    "without a length penalty": BeamSearch(beam=4, nbest=2, alpha=0),
+    "a strong length penalty": BeamSearch(beam=4, nbest=2, alpha=2),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize("most", [1, 3, 30])
 @torch.inference_mode()
-def test_the_best_extensions_are_those_of_torch(kernels, slots, count):
-    file = random_model()
-    sources = [file.codec.encode_source(line) for line in sentences(5, seed=8)]
-    decoders = [native_decoder(file, kernels, slots) for _ in range(2)]
-    tokens, origins = np.full((5, slots), 9), np.zeros((5, slots), dtype=np.int64)
-    for decoder in decoders:
-        decoder.reserve(5, max(map(len, sources)), limit=20)
-        decoder.admit(sources)
-        decoder(np.full_like(tokens, PAD), origins)
-    torch.manual_seed(slots)
-    so_far = torch.randn(5, slots)
-    so_far[0, slots - 1] = so_far[0, slots - 1] if slots == 1 else -math.inf
-    log_p = decoders[0](tokens, origins).log_softmax(dim=-1)
-    log_p[..., PAD] = -math.inf
-    best, places = largest_sums(log_p, so_far, count)
-    unforced = np.full(5, -1)
-    found = decoders[1].best_extensions(tokens, origins, so_far.numpy(), unforced, count)
-    torch.testing.assert_close(torch.from_numpy(found[0]), best)
-    assert found[1].tolist() == places.tolist()
+def test_beam_search_finds_what_that_in_python_does(trained, kernels, search, most):
+    file = load_model(trained / "last.pt")
+    sources = [file.codec.encode_source(line) for line in sentences(12, seed=8)]
+    # Short limits, so that some hypotheses do not end before them; some have a prefix.
+    tasks = [Task(2 + n, tuple(range(5, 5 + n % 3))) for n in range(12)]
+    work = list(enumerate(map(Segment, sources, tasks, [True] * 12)))
+    found = []
+    for state_of in (lambda decoder: search.start(), partial(NativeBeams, search)):
+        decoder = native_decoder(file, kernels, search.beam)
+        engine = Engine(state_of(decoder), decoder, 4096, most)
+        found.append(dict(one for ended in engine.steps(deque(work)) for one in ended))
+    for number, expected in found[0].items():
+        compiled = found[1][number]
+        assert [each.ids for each in compiled] == [each.ids for each in expected]
+        assert [each.finished for each in compiled] == [each.finished for each in expected]
+        scores = [[each.score for each in of] for of in (compiled, expected)]
+        assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+    finished = [each.finished for of in found[0].values() for each in of]
+    assert any(finished)
+    assert search.nbest < 3 or not all(finished)
 
 
 def native_decoder(file, kernels, width):

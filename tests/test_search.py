@@ -81,7 +81,7 @@ def run(
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of sentences that are numbered from 0."""
     work = deque((i, Segment([i], task, first=True)) for i, task in enumerate(tasks))
-    steps = Engine(search, step, 4096, most).steps(work)
+    steps = Engine(search.start(), step, 4096, most).steps(work)
     found = dict(each for ended in steps for each in ended)
     return [found[i] for i in range(len(tasks))]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from aiayn.generation.search import Hypothesis, Search
+from aiayn.generation.search import Hypothesis, SearchState
 from aiayn.generation.segmentation import Segment
 from aiayn.generation.step import Step, round_up
 
@@ -26,9 +26,9 @@ Found = tuple[int, list[Hypothesis]]
 
 @dataclass(frozen=True)
 class Engine:
-    """Searches sentences with one step function."""
+    """Searches sentences with one step function, once."""
 
-    search: Search
+    state: SearchState
     step: Step
     batch_tokens: int
     """Padded source tokens of all sentences that are searched at once."""
@@ -42,7 +42,7 @@ class Engine:
         Sentences are taken from the left as places become free: of a text, the longest come
         first. More may be added to the work between two steps.
         """
-        state = self.search.start()
+        state = self.state
         active: list[NumberedSegment] = []
         while work or active:
             if new := self._take(work, active):
@@ -87,7 +87,7 @@ class Engine:
 
     def _places(self, longest: int) -> int:
         """Return how many sentences are searched at once, of which the longest is so long."""
-        width = self.search.width
+        width = self.state.width
         tokens = tokens_at_once(self.batch_tokens, width)
         places = max(1, min(tokens // longest, ROWS // width, self.most))
         # Few sizes, an eighth apart: room is not made anew for each length.

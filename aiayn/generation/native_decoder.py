@@ -1,7 +1,7 @@
 """The network for the search as compiled code: the encoder in one call, a step in another.
 
-P places; B sentences; J hypotheses of each; C candidates; S, T source and target length;
-D d_model; W vocabulary.
+P places; B sentences; J hypotheses of each; S, T source and target length; D d_model;
+W vocabulary.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,10 @@ from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from aiayn.generation.decoder import CachedDecoder
-from aiayn.generation.step import ChoosingStep, Ids, Step
+from aiayn.generation.step import Ids, Step
 from aiayn.kernels.native import (
     DecoderLayerInMemory,
     EncoderLayerInMemory,
@@ -25,13 +24,12 @@ from aiayn.kernels.native import (
 )
 from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
 from aiayn.model.transformer import Transformer
-from aiayn.special_ids import PAD
 
 # Self-attention without a window sees any position.
 ANYWHERE = 2**31 - 1
 
 
-class NativeDecoder(ChoosingStep):
+class NativeDecoder(Step):
     """A step function for the search, which equals `CachedDecoder` but for rounding.
 
     What it knows of a sentence stays where it is while the sentence moves from place to place,
@@ -44,7 +42,7 @@ class NativeDecoder(ChoosingStep):
         """Where each sentence is in memory."""
         self.model, self.width, self.count = model, width, 0
         self.output = cast(NativeLinear, model.output)
-        self.kernels, self.words = self.output.kernels, self.output.out_features
+        self.kernels = self.output.kernels
         self.network = describe(model)
         self.source_table_SD = self.target_table_TD = torch.empty(0, model.config.d_model)
 
@@ -79,36 +77,6 @@ class NativeDecoder(ChoosingStep):
 
     def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
         """Return the logits (B, J, W) of what follows these tokens."""
-        return cast(Tensor, self.output(self._states(tokens_BJ, slots_BJ)))
-
-    def best_extensions(
-        self,
-        tokens_BJ: Ids,
-        slots_BJ: Ids,
-        so_far_BJ: NDArray[np.float32],
-        forced_B: Ids,
-        count: int,
-    ) -> tuple[NDArray[np.float32], Ids]:
-        """Return what `kernels.topk.largest_sums` finds in log P of what may follow."""
-        states_BJD = self._states(tokens_BJ, slots_BJ)
-        best_BC = np.empty((len(tokens_BJ), count), dtype=np.float32)
-        where_BC = np.empty(best_BC.shape, dtype=np.int64)
-        so_far_BJ = np.ascontiguousarray(so_far_BJ)
-        self.kernels.best_extensions(
-            addressof(self.network),
-            states_BJD.data_ptr(),
-            so_far_BJ.ctypes.data,
-            forced_B.ctypes.data,
-            *tokens_BJ.shape,
-            PAD + 1,
-            count,
-            best_BC.ctypes.data,
-            where_BC.ctypes.data,
-        )
-        return best_BC, where_BC
-
-    def _states(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
-        """Return the decoder's output (B, J, D) for the newest tokens."""
         tokens_BJ, slots_BJ = map(np.ascontiguousarray, (tokens_BJ, slots_BJ))
         states_BJD = torch.empty(*tokens_BJ.shape, self.model.config.d_model)
         self.kernels.decode(
@@ -120,7 +88,7 @@ class NativeDecoder(ChoosingStep):
             self.target_table_TD.data_ptr(),
             states_BJD.data_ptr(),
         )
-        return states_BJD
+        return cast(Tensor, self.output(states_BJD))
 
     def move(self, origins: Ids, places: Ids, count: int) -> None:
         """Move sentences to places whose own have ended; `count` sentences are left."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aiayn.generation.rules import NO_RULES, Rules
-from aiayn.generation.search import DEFAULT, Hypothesis, SearchState, Task, length_penalty
+from aiayn.generation.search import DEFAULT, ArrayState, Hypothesis, Task, length_penalty
 from aiayn.special_ids import EOS
 
 
@@ -47,7 +47,7 @@ class Sampling:
         return SamplingState(self)
 
 
-class SamplingState(SearchState):
+class SamplingState(ArrayState):
     """The state of sampling; a sample that has ended stays until all of its sentence have."""
 
     def __init__(self, sampling: Sampling) -> None:

@@ -25,7 +25,7 @@ from torch import Tensor
 from aiayn.config import ALPHA_LIMIT, BeamRule, DecodeConfig
 from aiayn.errors import UsageError
 from aiayn.generation.rules import NO_RULES, Rules
-from aiayn.generation.step import ChoosingStep, Ids, Moves, Step
+from aiayn.generation.step import Ids, Moves, Step
 from aiayn.generation.tree_rule import TreeRule, TreeTask
 from aiayn.kernels.topk import largest_sums
 from aiayn.special_ids import EOS, PAD
@@ -68,6 +68,36 @@ class Search(Protocol):
 
     def start(self) -> "SearchState":
         """Return a state without sentences."""
+
+
+class SearchState(Protocol):
+    """The hypotheses of the sentences that are searched."""
+
+    width: int
+    """Hypotheses of a sentence that grow at once."""
+    count: int
+    """Sentences."""
+
+    def reserve(self, places: int, limit: int) -> None:
+        """Make room for so many sentences, and for outputs of so many tokens."""
+
+    def admit(self, tasks: Sequence[Task]) -> None:
+        """Begin sentences behind those that are there."""
+
+    def advance(self, step: Step) -> None:
+        """Extend the hypotheses of all sentences by one token."""
+
+    def take_finished(self) -> tuple[dict[int, list[Hypothesis]], Moves]:
+        """Drop the sentences that are finished; return what they gave, and who moved.
+
+        The last sentences move to the places that have become free before them.
+        """
+
+
+def fill_gaps(finished_B: NDArray[np.bool_]) -> tuple[list[int], Moves]:
+    """Return the places that become free, and which of the last sentences move there."""
+    gone, kept = np.flatnonzero(finished_B), np.flatnonzero(~finished_B)
+    return gone.tolist(), Moves(kept[kept >= len(kept)], gone[gone < len(kept)])
 
 
 def length_penalty(length: Length, alpha: float, rule: BeamRule = "paper") -> Length:
@@ -130,6 +160,14 @@ class BeamSearch:
         """Hypotheses of a sentence that grow at once."""
         return self.beam
 
+    @property
+    def candidates(self) -> int:
+        """Extensions of a sentence that are considered at each step."""
+        # Differs from the paper, which has no beam of 1: the first EOS is final, as in greedy
+        # search, so that one candidate is enough.
+        widens = self.beam > 1 and self.beam_rule == "paper"
+        return 2 * self.beam if widens else self.beam
+
     def penalty(self, length: Length) -> Length:
         """Return lp(Y) for outputs of this length."""
         return length_penalty(length, self.alpha, self.beam_rule)
@@ -139,8 +177,8 @@ class BeamSearch:
         return BeamState(self)
 
 
-class SearchState(ABC):
-    """The hypotheses of the sentences that are searched; its arrays have a row a place."""
+class ArrayState(ABC):
+    """The hypotheses of the sentences that are searched, in arrays that have a row a place."""
 
     def __init__(self, width: int, rules: Rules) -> None:
         self.width, self.rules, self.count = width, rules, 0
@@ -257,33 +295,25 @@ class SearchState(ABC):
         """Return the hypotheses of a finished sentence."""
 
     def take_finished(self) -> tuple[dict[int, list[Hypothesis]], Moves]:
-        """Drop the sentences that are finished; return what they gave, and who moved.
-
-        The last sentences move to the places that have become free before them.
-        """
+        """Drop the sentences that are finished; return what they gave, and who moved."""
         finished_B = self.is_finished()
         if not finished_B.any():
             return {}, NOBODY_MOVED
-        gone, kept = np.flatnonzero(finished_B), np.flatnonzero(~finished_B)
-        found = {place: self.hypotheses_of(place) for place in gone.tolist()}
-        self.count = len(kept)
-        moves = Moves(kept[kept >= self.count], gone[gone < self.count])
+        gone, moves = fill_gaps(finished_B)
+        found = {place: self.hypotheses_of(place) for place in gone}
+        self.count -= len(gone)
         if len(moves.places):
             for array in self._arrays().values():
                 array[moves.places] = array[moves.origins]
         return found, moves
 
 
-class BeamState(SearchState):
+class BeamState(ArrayState):
     """The state of beam search; hypotheses stand best first."""
 
     def __init__(self, search: BeamSearch) -> None:
         super().__init__(search.beam, search.rules)
         self.search = search
-        # Differs from the paper, which has no beam of 1: the first EOS is final, as in greedy
-        # search, so that one candidate is enough.
-        widens = search.beam > 1 and search.beam_rule == "paper"
-        self.candidates = 2 * search.beam if widens else search.beam
         self.completed_P = np.zeros(0, dtype=object)
         self.to_beat_P = np.zeros(0)
         """The score that a hypothesis has to exceed to be wanted."""
@@ -296,37 +326,12 @@ class BeamState(SearchState):
         # At first there is one hypothesis, the empty one.
         self.sums_PJ[self.count - len(tasks) : self.count, 1:] = -math.inf
 
-    def advance(self, step: Step) -> None:
-        """Extend the hypotheses of all sentences by one token."""
-        # Not by sentence: what one of them gets must not depend on the others.
-        restricted = self.tree_rule is not None or self.rules != NO_RULES
-        if restricted or not isinstance(step, ChoosingStep):
-            super().advance(step)
-            return
-        used = self.used
-        arrays = (self.tokens_PJ[used], self.slots_PJ[used], self.sums_PJ[used])
-        best = step.best_extensions(*arrays, self._forced_tokens(), self.candidates)
-        self._keep(*best, step.words)
-        self.length_P[used] += 1
-
-    def _forced_tokens(self) -> Ids:
-        """Return the next token of each prefix; -1 where there is none."""
-        forced_B = np.full(self.count, -1)
-        lengths_B = self.length_P[self.used]
-        for place in np.flatnonzero(lengths_B < self.prefix_length_P[self.used]):
-            forced_B[place] = self.task_P[place].prefix[lengths_B[place]]
-        return forced_B
-
     def extend(self, log_p_BJW: Tensor) -> None:
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
         sums_BJ = torch.from_numpy(self.sums_PJ[self.used]).to(log_p_BJW.device)
-        best = largest_sums(log_p_BJW, sums_BJ, self.candidates)
+        best = largest_sums(log_p_BJW, sums_BJ, self.search.candidates)
         sums_BC, where_BC = (part.cpu().numpy() for part in best)
-        self._keep(sums_BC, where_BC, log_p_BJW.size(-1))
-
-    def _keep(self, sums_BC: NDArray[np.float32], where_BC: Ids, words: int) -> None:
-        """Complete what ends among the best extensions, and extend the best others."""
-        slots_BC, tokens_BC = np.divmod(where_BC, words)
+        slots_BC, tokens_BC = np.divmod(where_BC, log_p_BJW.size(-1))
         if self.search.beam_rule == "marian":
             # The place of what has ended stays taken, so fewer continue at each end.
             for sums_C, ended in zip(sums_BC, self.completed_P[self.used], strict=True):

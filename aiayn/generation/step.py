@@ -1,9 +1,8 @@
-"""What the search asks of a network: logits of what may follow, and the best among them.
+"""What the search asks of a network: logits of what may follow.
 
 B sentences; J hypotheses of each; W vocabulary.
 """
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -39,28 +38,6 @@ class Step(Protocol):
 
     def move(self, origins: Ids, places: Ids, count: int) -> None:
         """Move sentences to places whose own have ended; `count` are left in all."""
-
-
-class ChoosingStep(Step):
-    """A step that finds the best extensions by itself, without log P of all words."""
-
-    words: int
-    """The size of the vocabulary."""
-
-    @abstractmethod
-    def best_extensions(
-        self,
-        tokens_BJ: Ids,
-        slots_BJ: Ids,
-        so_far_BJ: NDArray[np.float32],
-        forced_B: Ids,
-        count: int,
-    ) -> tuple[NDArray[np.float32], Ids]:
-        """Return the largest sums of log P so far and that of a token that may follow.
-
-        Beside them are their places among all words of all hypotheses of a sentence. Where a
-        token is forced, no other may follow; elsewhere it is -1.
-        """
 
 
 def round_up(count: int) -> int:

@@ -28,12 +28,15 @@ from aiayn.generation.alignment import (
 )
 from aiayn.generation.decoder import Ensemble
 from aiayn.generation.engine import ROWS, Engine, Found, NumberedSegment
-from aiayn.generation.native_decoder import step_function
+from aiayn.generation.native_beams import NativeBeams
+from aiayn.generation.native_decoder import NativeDecoder, step_function
+from aiayn.generation.rules import NO_RULES
 from aiayn.generation.search import (
     DEFAULT,
     BeamSearch,
     Hypothesis,
     Search,
+    SearchState,
     Task,
 )
 from aiayn.generation.segmentation import Segment, segment
@@ -346,7 +349,11 @@ class Translator:
         """
         steps = [step_function(model, self.search.width) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        return Engine(self.search, step, self.batch_tokens, most).steps(work)
+        state: SearchState = self.search.start()
+        if isinstance(step, NativeDecoder) and isinstance(self.search, BeamSearch):
+            free = self.search.rules == NO_RULES and self.search.beam_rule == "paper"
+            state = NativeBeams(self.search, step) if free and not self._symbols else state
+        return Engine(state, step, self.batch_tokens, most).steps(work)
 
 
 def rank(translation: Translation, utility: Utility, keeps: int | None) -> Translation:

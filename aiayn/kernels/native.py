@@ -1,8 +1,8 @@
 """Kernels in C++ that the compiler of this machine makes: `generate --compile`.
 
 `NativeLinear` equals `F.linear`; `encode` and `decode` are the two halves of the network, and
-`best_extensions` equals `kernels.topk.largest_sums` of what follows. native.cpp has the same
-structures. I, O width of input and output.
+`advance` is a step of beam search. native.cpp has the same structures. I, O width of input and
+output.
 """
 
 import ctypes
@@ -93,6 +93,17 @@ class ModelInMemory(Structure):
     )
 
 
+class SearchInMemory(Structure):
+    """A beam search as native.cpp reads it."""
+
+    _fields_ = (
+        ("beam", c_int64),
+        ("candidates", c_int64),
+        ("nbest", c_int64),
+        ("penalty", c_void_p),
+    )
+
+
 class NativeKernels:
     """The compiled library."""
 
@@ -111,9 +122,20 @@ class NativeKernels:
         self.encode.argtypes = (pointer, number, number, *[pointer] * 4)
         self.decode = library.decode
         self.decode.argtypes = (pointer, number, number, *[pointer] * 5)
-        self.best_extensions = library.best_extensions
-        self.best_extensions.argtypes = (*[pointer] * 4, *[number] * 4, pointer, pointer)
-        for function in (self.linear, self.encode, self.decode, self.best_extensions):
+        self.begin_search = library.begin_search
+        self.begin_search.argtypes = (pointer, pointer, number, pointer, number)
+        self.advance = library.advance
+        self.advance.argtypes = (pointer, pointer, number, *[pointer] * 3)
+        self.best_hypotheses = library.best_hypotheses
+        self.best_hypotheses.argtypes = (*[pointer] * 5, number, pointer)
+        self.best_hypotheses.restype = number
+        for function in (
+            self.linear,
+            self.encode,
+            self.decode,
+            self.begin_search,
+            self.advance,
+        ):
             function.errcheck = _check_memory
 
     def supports(self, precision: str) -> bool:
