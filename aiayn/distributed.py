@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeVar, cast
 
 import torch
@@ -27,6 +28,8 @@ from aiayn.device import choose_device, identity, prepare_device
 from aiayn.errors import AiaynError, ProcessLost, UsageError
 
 SECONDS_BETWEEN_REPLIES = 0.01
+# After the first process: without torchrun, nobody tells of one that dies before it is there.
+LATEST_START = timedelta(minutes=10)
 # From Linux's prctl.h: the signal to receive when the parent dies.
 PR_SET_PDEATHSIG = 1
 # What gloo reports when another process has died.
@@ -142,28 +145,35 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
     if sys.platform == "linux":
         # When torchrun itself is killed, its workers get SIGTERM, so they save and stop.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    store, rank, world_size = next(rendezvous("env://"))
+    fate = "has not started, or died before all had"
+    try:
+        group = _meet_others(device)
+        fate = "has died"
+        yield group
+    except RuntimeError as problem:
+        lost = any(words in str(problem) for words in CONNECTION_LOST)
+        if not lost and not isinstance(problem, dist.DistError):
+            raise
+        raise ProcessLost(
+            f"another process of this run {fate}",
+            fix="see its error message; the same command resumes from the last checkpoint",
+        ) from None
+    # Only after success: a collective that another process will never join would be waited for.
+    dist.destroy_process_group()
+
+
+def _meet_others(device: torch.device) -> ProcessGroup:
+    """Wait for all processes of this run, and form a group with them."""
+    store, rank, world_size = next(rendezvous("env://", timeout=LATEST_START))
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         store=PrefixStore(agree_on_prefix(store, rank, world_size), store),
         rank=rank,
         world_size=world_size,
     )
-    try:
-        cpu_group = dist.new_group(backend="gloo")
-        group = ProcessGroup(rank, world_size, device, cpu_group)
-        require_own_devices(group)
-        yield group
-    except RuntimeError as problem:
-        lost = any(words in str(problem) for words in CONNECTION_LOST)
-        if not lost and not isinstance(problem, dist.DistBackendError | dist.DistNetworkError):
-            raise
-        raise ProcessLost(
-            "another process of this run has died",
-            fix="see its error message; the same command resumes from the last checkpoint",
-        ) from None
-    # Only after success: a collective that another process will never join would be waited for.
-    dist.destroy_process_group()
+    group = ProcessGroup(rank, world_size, device, dist.new_group(backend="gloo"))
+    require_own_devices(group)
+    return group
 
 
 def require_own_devices(group: ProcessGroup) -> None:

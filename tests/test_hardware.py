@@ -1,9 +1,11 @@
 """The path of a GPU, proven without one: on the meta device, which holds no numbers to read."""
 
 import itertools
+import socket
 import sys
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from functools import partialmethod
 from types import SimpleNamespace
 
@@ -159,7 +161,8 @@ def fake_group(monkeypatch):
     """Join a process group that does nothing; returns which of its functions were called."""
     called = []
     monkeypatch.setenv("RANK", "0")
-    monkeypatch.setattr(distributed, "rendezvous", lambda url: iter([(FakeStore(), 0, 1)]))
+    found = FakeStore(), 0, 1
+    monkeypatch.setattr(distributed, "rendezvous", lambda url, timeout: iter([found]))
     for name in ("init_process_group", "new_group", "destroy_process_group"):
         monkeypatch.setattr(
             distributed.dist, name, lambda *_, name=name, **__: called.append(name)
@@ -180,6 +183,19 @@ def test_a_group_that_lost_a_process_is_left_without_waiting_for_it(fake_group, 
     with lost, distributed.join_process_group("cpu"):
         raise problem
     assert "destroy_process_group" not in fake_group
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_process_that_does_not_come_is_not_waited_for_without_end(monkeypatch, rank):
+    monkeypatch.setattr(distributed, "LATEST_START", timedelta(seconds=1))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    place = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    for name, value in place.items():
+        monkeypatch.setenv(name, str(value))
+    lost = pytest.raises(ProcessLost, match="another process of this run has not started")
+    with lost, distributed.join_process_group("cpu"):
+        pytest.fail("there is nobody else")
 
 
 def test_a_group_that_did_its_work_is_destroyed(fake_group):

@@ -41,7 +41,8 @@ LOADED_ONCE = [
     *("aiayn.data.preprocess", "aiayn.training.loop", "aiayn.scoring.bleu", "torch._dynamo"),
 ]
 TALK = tempfile.TemporaryDirectory(prefix="chaos-talk-")
-PATIENCE = 120.0
+# For processes to leave by themselves when another has died; for a command.
+LEAVE_SECONDS, PATIENCE = 30.0, 120.0
 ON_A_DISK = 'mount -t tmpfs -o size=48m tmpfs "$0" && exec "$@"'
 STEPS = 24
 SIZES = ("--pairs", "1500", "--valid", "12", "--test", "30")
@@ -173,9 +174,11 @@ def be_the_program(
 
 def wait(running: list[BaseProcess]) -> tuple[list[int | None], str]:
     """Return the exit codes of processes and what they said; one that hangs is ended."""
-    deadline = time.monotonic() + PATIENCE
-    for process in running:
-        process.join(max(0.0, deadline - time.monotonic()))
+    join(running, LEAVE_SECONDS)
+    if any(process.exitcode == -signal.SIGKILL for process in running):
+        # It may have been killed before the others knew of it: torchrun ends them then.
+        send(signal.SIGTERM, *running)
+    join(running, PATIENCE)
     hanging = [process for process in running if process.is_alive()]
     for process in hanging:
         process.kill()
@@ -185,6 +188,12 @@ def wait(running: list[BaseProcess]) -> tuple[list[int | None], str]:
     codes = [process.exitcode for process in running]
     assert not hanging, f"{len(hanging)} of {len(running)} hang: {codes} {talk[-9000:]}"
     return codes, talk
+
+
+def join(running: list[BaseProcess], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    for process in running:
+        process.join(max(0.0, deadline - time.monotonic()))
 
 
 def disturb(stage: Stage, draw: random.Random, a: argparse.Namespace, story: list[str]) -> None:
