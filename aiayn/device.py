@@ -11,7 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from aiayn.config import Precision
 from aiayn.errors import UsageError
@@ -203,6 +206,14 @@ def seed_dropout(device: torch.device, seed: int) -> None:
         torch.mps.manual_seed(seed)
     else:
         torch.default_generator.manual_seed(seed)
+
+
+def read_together(floats: Tensor, ids: Tensor) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return what two tensors of a device hold; the host waits for it once."""
+    # As bits, which need no type that a device may lack.
+    both = torch.cat((floats.contiguous().view(torch.int32), ids.int()), dim=-1).cpu().numpy()
+    found, wanted = np.split(both, [floats.size(-1)], axis=-1)
+    return np.ascontiguousarray(found).view(np.float32), wanted.astype(np.int64)
 
 
 def is_out_of_memory(problem: BaseException) -> bool:

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from aiayn.config import DecodeConfig
+from aiayn.device import read_together
 from aiayn.generation.engine import Engine
+from aiayn.generation.sampling import Sampling
 from aiayn.generation.search import (
     BeamSearch,
     Hypothesis,
@@ -340,3 +342,21 @@ def test_the_defaults_are_the_papers():
     assert preset("base").decode == DecodeConfig(beam=4, alpha=0.6, extra_length=50)
     parsing = preset("parsing").decode
     assert (parsing.beam, parsing.alpha, parsing.extra_length) == (21, 0.3, 300)
+
+
+@pytest.mark.parametrize("search", [BeamSearch(), BeamSearch(beam=1), Sampling(samples=3)])
+def test_a_step_waits_for_the_device_once(monkeypatch, search):
+    real, reads = torch.Tensor.cpu, []
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: reads.append(1) or real(tensor))
+    step = TableStep([Table(seed) for seed in range(4)])
+    run(search, step, [Task(6)] * 4)
+    assert len(reads) == len(step.sizes) > 3
+
+
+def test_what_is_read_together_is_what_was_there():
+    floats = torch.tensor([[-math.inf, 1.5, -0.0], [3e-39, math.nan, 7e30]])
+    ids = torch.tensor([[0, 2**31 - 1], [5, 6]])
+    found, numbers = read_together(floats, ids)
+    assert found.tobytes() == floats.numpy().tobytes()
+    assert numbers.dtype == np.int64
+    assert numbers.tolist() == ids.tolist()

@@ -12,9 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from aiayn.device import read_together
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.generation.search import DEFAULT, ArrayState, Hypothesis, Task, length_penalty
 from aiayn.special_ids import EOS
+
+# Of SplitMix64, as signed numbers, which wrap around.
+STRIDE = 0x9E3779B97F4A7C15 - (1 << 64)
+ROUNDS = ((30, 0xBF58476D1CE4E5B9 - (1 << 64)), (27, 0x94D049BB133111EB - (1 << 64)))
+LAST_SHIFT = 31
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,14 +59,16 @@ class SamplingState(ArrayState):
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling.samples, sampling.rules)
         self.sampling = sampling
-        self.random_P = np.zeros(0, dtype=object)
+        self.key_PJ = np.zeros((0, sampling.samples), dtype=np.int64)
+        """Tells the random numbers of each sample from those of any other."""
         self.ended_PJ = np.zeros((0, sampling.samples), dtype=bool)
 
     def admit(self, tasks: Sequence[Task]) -> None:
         """Begin sentences behind those that are there."""
+        of_run = scramble(torch.tensor(self.sampling.seed % 2**63))
         for place, task in enumerate(tasks, start=self.count):
-            seeds = ([self.sampling.seed, task.seed, j] for j in range(self.width))
-            self.random_P[place] = [np.random.default_rng(seed) for seed in seeds]
+            of_sentence = scramble(of_run + task.seed)
+            self.key_PJ[place] = scramble(of_sentence + torch.arange(self.width)).numpy()
             self.ended_PJ[place] = False
         super().admit(tasks)
 
@@ -68,11 +76,10 @@ class SamplingState(ArrayState):
         """Draw a token for each sample."""
         used = self.used
         tokens_BJ = self._draw(log_p_BJW)
-        drawn_BJ = log_p_BJW.gather(-1, tokens_BJ[..., None]).squeeze(-1)
+        log_p_BJ = log_p_BJW.gather(-1, tokens_BJ[..., None]).squeeze(-1)
+        added_BJ, newest_BJ = read_together(log_p_BJ, tokens_BJ)
         # A sample that has ended draws on, but no longer counts.
-        growing_BJ = ~self.ended_PJ[used]
-        self.sums_PJ[used] += np.where(growing_BJ, drawn_BJ.cpu().numpy(), np.float32(0))
-        newest_BJ = tokens_BJ.cpu().numpy()
+        self.sums_PJ[used] += np.where(self.ended_PJ[used], np.float32(0), added_BJ)
         self.ended_PJ[used] |= newest_BJ == EOS
         self.append(np.broadcast_to(np.arange(self.width), newest_BJ.shape), newest_BJ)
 
@@ -82,16 +89,11 @@ class SamplingState(ArrayState):
         Inverting the cumulative distribution would do, too, but rounding, which depends on the
         batch, shifts that sum by more than rare tokens add to it.
         """
-        width = log_p_BJW.size(-1)
-        time_BJW = np.array(
-            [
-                [random.standard_exponential(width) for random in of_place]
-                for of_place in self.random_P[self.used]
-            ],
-            dtype=np.float32,
-        )
+        position_B1 = self.length_P[self.used, None]
+        key_BJ = torch.from_numpy(self.key_PJ[self.used] + position_B1).to(log_p_BJW.device)
+        time_BJW = exponential(key_BJ, log_p_BJW.size(-1))
         p_BJW = truncate(log_p_BJW / self.sampling.temperature, self.sampling)
-        return (p_BJW / torch.from_numpy(time_BJW).to(p_BJW.device)).argmax(dim=-1)
+        return (p_BJW / time_BJW).argmax(dim=-1)
 
     def is_finished(self) -> NDArray[np.bool_]:
         """Return for each sentence whether all of its samples have ended."""
@@ -110,6 +112,26 @@ class SamplingState(ArrayState):
             if total > -math.inf:
                 found.append(Hypothesis(inner, float(total) / penalty, finished))
         return found
+
+
+def scramble(x: Tensor) -> Tensor:
+    """Return 64 random bits for each number, the same on any device (SplitMix64)."""
+    x = x * STRIDE
+    for shift, factor in ROUNDS:
+        x = (x ^ _shift_right(x, shift)) * factor
+    return x ^ _shift_right(x, LAST_SHIFT)
+
+
+def _shift_right(x: Tensor, bits: int) -> Tensor:
+    """Shift zeros in; torch repeats the sign."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def exponential(key_BJ: Tensor, width: int) -> Tensor:
+    """Return a random time for each token, of mean 1, that depends on key and token alone."""
+    bits_BJW = scramble(scramble(key_BJ)[..., None] + torch.arange(width, device=key_BJ.device))
+    uniform_BJW = (_shift_right(bits_BJW, 24).float() + 0.5) * 2.0**-40
+    return -torch.log1p(-uniform_BJW)
 
 
 def truncate(logits_BJW: Tensor, sampling: Sampling) -> Tensor:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aiayn.config import ALPHA_LIMIT, BeamRule, DecodeConfig
+from aiayn.device import read_together
 from aiayn.errors import UsageError
 from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.generation.step import Ids, Moves, Step
@@ -330,7 +331,7 @@ class BeamState(ArrayState):
         """Consider the best 2 * beam extensions; the best that do not end are kept."""
         sums_BJ = torch.from_numpy(self.sums_PJ[self.used]).to(log_p_BJW.device)
         best = largest_sums(log_p_BJW, sums_BJ, self.search.candidates)
-        sums_BC, where_BC = (part.cpu().numpy() for part in best)
+        sums_BC, where_BC = read_together(*best)
         slots_BC, tokens_BC = np.divmod(where_BC, log_p_BJW.size(-1))
         if self.search.beam_rule == "marian":
             # The place of what has ended stays taken, so fewer continue at each end.

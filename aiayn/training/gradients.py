@@ -12,6 +12,7 @@ those of every preset.
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -75,11 +76,11 @@ class Gradients:
         self.buckets = _cut_into_buckets(self.parameters, self.total)
         # By a weak reference: a hook belongs to its parameter, where the garbage collector does
         # not look, so that a cycle through it would never be freed, nor the process group.
-        gradients = weakref.proxy(self)
+        reference = weakref.ref(self)
         for number, bucket in enumerate(self.buckets):
             for parameter in bucket.parameters:
                 register: Callable[..., object] = parameter.register_post_accumulate_grad_hook
-                register(lambda _, number=number: gradients._arrived(number))
+                register(partial(_report, reference, number))
         self._group: ProcessGroup | None = None
         self._reduced: list[dist.Work | None] = []
 
@@ -138,6 +139,12 @@ class Gradients:
         for parameter, mean in zip(self.parameters, means, strict=True):
             parameter.grad = mean
         return norm
+
+
+def _report(gradients: weakref.ref[Gradients], number: int, parameter: nn.Parameter) -> None:
+    """Say that a gradient of a bucket has been computed, as long as somebody sums them."""
+    if (found := gradients()) is not None:
+        found._arrived(number)
 
 
 def _cut_into_buckets(parameters: list[nn.Parameter], total: Tensor) -> list[Bucket]:
