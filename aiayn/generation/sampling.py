@@ -6,6 +6,7 @@ P places; B of them; J samples of each; T tokens; W vocabulary.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import torch
@@ -17,10 +18,8 @@ from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.generation.search import DEFAULT, ArrayState, Hypothesis, Task, length_penalty
 from aiayn.special_ids import EOS
 
-# Of SplitMix64, as signed numbers, which wrap around.
-STRIDE = 0x9E3779B97F4A7C15 - (1 << 64)
-ROUNDS = ((30, 0xBF58476D1CE4E5B9 - (1 << 64)), (27, 0x94D049BB133111EB - (1 << 64)))
-LAST_SHIFT = 31
+# Of a hash of 32 bits, as signed numbers, which wrap around: odd, and as many ones as zeros.
+STRIDE, FACTORS = 0x9E3779B9 - (1 << 32), (0x7FEB352D, 0x846CA68B - (1 << 32))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,17 +58,11 @@ class SamplingState(ArrayState):
     def __init__(self, sampling: Sampling) -> None:
         super().__init__(sampling.samples, sampling.rules)
         self.sampling = sampling
-        self.key_PJ = np.zeros((0, sampling.samples), dtype=np.int64)
-        """Tells the random numbers of each sample from those of any other."""
         self.ended_PJ = np.zeros((0, sampling.samples), dtype=bool)
 
     def admit(self, tasks: Sequence[Task]) -> None:
         """Begin sentences behind those that are there."""
-        of_run = scramble(torch.tensor(self.sampling.seed % 2**63))
-        for place, task in enumerate(tasks, start=self.count):
-            of_sentence = scramble(of_run + task.seed)
-            self.key_PJ[place] = scramble(of_sentence + torch.arange(self.width)).numpy()
-            self.ended_PJ[place] = False
+        self.ended_PJ[self.count : self.count + len(tasks)] = False
         super().admit(tasks)
 
     def extend(self, log_p_BJW: Tensor) -> None:
@@ -89,8 +82,14 @@ class SamplingState(ArrayState):
         Inverting the cumulative distribution would do, too, but rounding, which depends on the
         batch, shifts that sum by more than rare tokens add to it.
         """
-        position_B1 = self.length_P[self.used, None]
-        key_BJ = torch.from_numpy(self.key_PJ[self.used] + position_B1).to(log_p_BJW.device)
+        keys = [
+            [
+                random_key(self.sampling.seed, self.task_P[place].seed, sample, position)
+                for sample in range(self.width)
+            ]
+            for place, position in enumerate(self.length_P[self.used].tolist())
+        ]
+        key_BJ = torch.tensor(keys).to(log_p_BJW.device)
         time_BJW = exponential(key_BJ, log_p_BJW.size(-1))
         p_BJW = truncate(log_p_BJW / self.sampling.temperature, self.sampling)
         return (p_BJW / time_BJW).argmax(dim=-1)
@@ -114,24 +113,30 @@ class SamplingState(ArrayState):
         return found
 
 
-def scramble(x: Tensor) -> Tensor:
-    """Return 64 random bits for each number, the same on any device (SplitMix64)."""
-    x = x * STRIDE
-    for shift, factor in ROUNDS:
-        x = (x ^ _shift_right(x, shift)) * factor
-    return x ^ _shift_right(x, LAST_SHIFT)
-
-
-def _shift_right(x: Tensor, bits: int) -> Tensor:
-    """Shift zeros in; torch repeats the sign."""
-    return (x >> bits) & ((1 << (64 - bits)) - 1)
+def random_key(*numbers: int) -> int:
+    """Return 64 random bits that these numbers determine."""
+    digest = blake2b(repr(numbers).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
 
 
 def exponential(key_BJ: Tensor, width: int) -> Tensor:
-    """Return a random time for each token, of mean 1, that depends on key and token alone."""
-    bits_BJW = scramble(scramble(key_BJ)[..., None] + torch.arange(width, device=key_BJ.device))
-    uniform_BJW = (_shift_right(bits_BJW, 24).float() + 0.5) * 2.0**-40
-    return -torch.log1p(-uniform_BJW)
+    """Return a random time for each token, of mean 1: a hash of key and token.
+
+    So it is the same on any device, and costs a CPU as much as the generator of numpy does.
+    """
+    token_W = torch.arange(width, dtype=torch.int32, device=key_BJ.device) * STRIDE
+    bits_BJW = token_W + key_BJ.int()[..., None]
+    bits_BJW = (bits_BJW ^ _shift_right(bits_BJW, 16)).mul_(FACTORS[0])
+    bits_BJW += (key_BJ >> 32).int()[..., None]
+    bits_BJW = (bits_BJW ^ _shift_right(bits_BJW, 15)).mul_(FACTORS[1])
+    bits_BJW ^= _shift_right(bits_BJW, 16)
+    uniform_BJW = _shift_right(bits_BJW, 1).float().add_(0.5).mul_(2.0**-31)
+    return uniform_BJW.neg_().log1p_().neg_()
+
+
+def _shift_right(x: Tensor, bits: int) -> Tensor:
+    """Shift zeros into 32 bits; torch repeats the sign."""
+    return (x >> bits).bitwise_and_((1 << (32 - bits)) - 1)
 
 
 def truncate(logits_BJW: Tensor, sampling: Sampling) -> Tensor:
