@@ -30,10 +30,17 @@ from aiayn.errors import AiaynError, ProcessLost, UsageError
 SECONDS_BETWEEN_REPLIES = 0.01
 # After the first process: without torchrun, nobody tells of one that dies before it is there.
 LATEST_START = timedelta(minutes=10)
+# For a process that is there.
+LATEST_ANSWER = timedelta(minutes=30)
 # From Linux's prctl.h: the signal to receive when the parent dies.
 PR_SET_PDEATHSIG = 1
 # What gloo reports when another process has died.
-CONNECTION_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe")
+CONNECTION_LOST = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Connection refused",
+    "Broken pipe",
+)
 
 Item = TypeVar("Item")
 
@@ -145,17 +152,22 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
     if sys.platform == "linux":
         # When torchrun itself is killed, its workers get SIGTERM, so they save and stop.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    fate = "has not started, or died before all had"
+    group = None
     try:
         group = _meet_others(device)
-        fate = "has died"
         yield group
     except RuntimeError as problem:
         lost = any(words in str(problem) for words in CONNECTION_LOST)
         if not lost and not isinstance(problem, dist.DistError):
             raise
+        if group is None:
+            reason = str(problem).partition("\n")[0]
+            raise ProcessLost(
+                f"the processes of this run did not find one another: {reason}",
+                fix="see their messages; MASTER_ADDR and MASTER_PORT say where the first one is",
+            ) from None
         raise ProcessLost(
-            f"another process of this run {fate}",
+            "another process of this run has died",
             fix="see its error message; the same command resumes from the last checkpoint",
         ) from None
     # Only after success: a collective that another process will never join would be waited for.
@@ -171,6 +183,7 @@ def _meet_others(device: torch.device) -> ProcessGroup:
         rank=rank,
         world_size=world_size,
     )
+    store.set_timeout(LATEST_ANSWER)
     group = ProcessGroup(rank, world_size, device, dist.new_group(backend="gloo"))
     require_own_devices(group)
     return group
@@ -202,7 +215,10 @@ def agree_on_prefix(store: Store, rank: int, world_size: int) -> str:
         store.set(f"acknowledge {rank} {prefix}", "")
         return prefix
     waiting = list(range(1, world_size))
+    deadline = time.monotonic() + LATEST_START.total_seconds()
     while waiting:
+        if time.monotonic() > deadline:
+            raise dist.DistStoreError(f"{len(waiting)} of {world_size} do not answer")
         for other in waiting:
             store.set(f"reply {store.get(f'request {other}').decode()}", own)
         time.sleep(SECONDS_BETWEEN_REPLIES)

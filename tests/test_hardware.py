@@ -193,9 +193,28 @@ def test_a_process_that_does_not_come_is_not_waited_for_without_end(monkeypatch,
     place = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     for name, value in place.items():
         monkeypatch.setenv(name, str(value))
-    lost = pytest.raises(ProcessLost, match="another process of this run has not started")
+    lost = pytest.raises(ProcessLost, match=r"did not find one another: .*(1/2|timed out)")
     with lost, distributed.join_process_group("cpu"):
         pytest.fail("there is nobody else")
+
+
+def test_a_process_that_dies_before_it_answers_is_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr(distributed, "LATEST_START", timedelta(seconds=1))
+    store = dist.HashStore()
+    store.set("request 1", "of one that has died")
+    with pytest.raises(dist.DistStoreError, match="1 of 2 do not answer"):
+        distributed.agree_on_prefix(store, 0, 2)
+
+
+def test_a_port_that_is_taken_is_named(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        place = {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        for name, value in place.items():
+            monkeypatch.setenv(name, str(value))
+        lost = pytest.raises(ProcessLost, match=f"{port}.*address already in use")
+        with lost, distributed.join_process_group("cpu"):
+            pytest.fail("the port is taken")
 
 
 def test_a_group_that_did_its_work_is_destroyed(fake_group):

@@ -26,7 +26,7 @@ from aiayn.generation.segmentation import Segment
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Translator
 from aiayn.kernels import native
-from aiayn.kernels.native import NativeLinear, compile_once
+from aiayn.kernels.native import NativeLinear, SearchInMemory, compile_once
 from aiayn.special_ids import PAD
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
@@ -144,6 +144,14 @@ def test_too_little_memory_is_an_error_that_search_can_handle(kernels):
         kernels.encode(
             addressof(decoder.network), 1, 1, *(each.ctypes.data for each in arrays), table
         )
+
+
+def test_a_beam_that_no_memory_holds_is_that_error_too(kernels):
+    search = SearchInMemory(1 << 61, 1 << 62, 1)
+    sentence = kernels.new_sentence()
+    with pytest.raises(MemoryError):
+        kernels.begin_search(addressof(search), sentence, 5, None, 0)
+    kernels.delete_sentence(sentence)
 
 
 VARIANTS = {

@@ -111,6 +111,17 @@ def test_times_are_exponential_and_never_zero():
     assert parts.tolist() == pytest.approx([0.2] * 5, abs=0.004)
 
 
+@pytest.mark.parametrize("settings", [{"prefix": (391,)}, {"top_k": 1}, {"temperature": 0.01}])
+def test_a_token_without_a_rival_is_drawn_whatever_its_random_number(settings):
+    # The hash of this sentence, position and token is the largest there is.
+    logits = torch.zeros(32_000)
+    logits[391] = 9.0
+    task = Task(1, settings.pop("prefix", ()), seed=2210)
+    sampling = Sampling(seed=1, **settings)
+    (found,) = run(sampling, TableStep([lambda _: logits], 32_000), [task])
+    assert [sample.ids for sample in found] == [[391]]
+
+
 def test_a_sentence_has_the_same_samples_in_any_company():
     tables = [Table(seed, eos=seed % 4 - 2.0) for seed in range(12)]
     tasks = [Task(3 + seed % 4 * 3, seed=100 + seed) for seed in range(12)]

@@ -20,6 +20,8 @@ from aiayn.special_ids import EOS
 
 # Of a hash of 32 bits, as signed numbers, which wrap around: odd, and as many ones as zeros.
 STRIDE, FACTORS = 0x9E3779B9 - (1 << 32), (0x7FEB352D, 0x846CA68B - (1 << 32))
+# The nearest of 32 bits.
+BELOW_ONE = 1 - 2.0**-24
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +133,8 @@ def exponential(key_BJ: Tensor, width: int) -> Tensor:
     bits_BJW = (bits_BJW ^ _shift_right(bits_BJW, 15)).mul_(FACTORS[1])
     bits_BJW ^= _shift_right(bits_BJW, 16)
     uniform_BJW = _shift_right(bits_BJW, 1).float().add_(0.5).mul_(2.0**-31)
-    return uniform_BJW.neg_().log1p_().neg_()
+    # Rounding may give 1, and time without end: also for a token that has no rival.
+    return uniform_BJW.clamp_(max=BELOW_ONE).neg_().log1p_().neg_()
 
 
 def _shift_right(x: Tensor, bits: int) -> Tensor:

@@ -3,6 +3,7 @@
 
 #include "native_search.h"
 
+#include <exception>
 #include <new>
 
 namespace {
@@ -12,7 +13,7 @@ template <class Work> int32_t fits(const Work &work) {
     try {
         work();
         return 1;
-    } catch (const std::bad_alloc &) {
+    } catch (const std::exception &) { // bad_alloc, or length_error: more than there ever is
         return 0;
     }
 }

@@ -164,8 +164,8 @@ struct Sentence {
     void begin(const Model &model, int64_t tokens, int64_t hypotheses) {
         const size_t needed = model.decoder_depth * model.heads * tokens * (model.d_k + model.d_v);
         // What a much longer sentence took is given back.
-        if (memory.size() > 4 * needed) memory = {};
-        if (cells.size() > 4 * needed) cells = {};
+        if (memory.size() > 4 * needed) memory = std::vector<float>();
+        if (cells.size() > 4 * needed) cells = std::vector<float>();
         grow(memory, needed);
         source_length = tokens;
         length = chunks = 0;
