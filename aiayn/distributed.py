@@ -164,7 +164,7 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
             reason = str(problem).partition("\n")[0]
             raise ProcessLost(
                 f"the processes of this run did not find one another: {reason}",
-                fix="see their messages; MASTER_ADDR and MASTER_PORT say where the first one is",
+                fix="see their messages; MASTER_ADDR and MASTER_PORT say where the first is",
             ) from None
         raise ProcessLost(
             "another process of this run has died",
