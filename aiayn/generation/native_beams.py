@@ -6,7 +6,16 @@ from ctypes import addressof
 import numpy as np
 
 from aiayn.generation.native_decoder import NativeDecoder
-from aiayn.generation.search import NOBODY_MOVED, BeamSearch, Hypothesis, Task, fill_gaps
+from aiayn.generation.rules import NO_RULES
+from aiayn.generation.search import (
+    NOBODY_MOVED,
+    BeamSearch,
+    Hypothesis,
+    Search,
+    SearchState,
+    Task,
+    fill_gaps,
+)
 from aiayn.generation.step import Moves, Step
 from aiayn.kernels.native import SearchInMemory
 
@@ -79,3 +88,11 @@ class NativeBeams:
             Hypothesis(ids_NT[n, : lengths[n]].tolist(), float(scores[n]), bool(complete[n]))
             for n in range(count)
         ]
+
+
+def start_search(search: Search, step: Step, *, trees: bool) -> SearchState:
+    """Return a state without sentences: compiled, where all that is asked for is."""
+    if not isinstance(step, NativeDecoder) or not isinstance(search, BeamSearch):
+        return search.start()
+    restricted = trees or search.rules != NO_RULES or search.beam_rule != "paper"
+    return search.start() if restricted else NativeBeams(search, step)

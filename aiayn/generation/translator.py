@@ -28,17 +28,9 @@ from aiayn.generation.alignment import (
 )
 from aiayn.generation.decoder import Ensemble
 from aiayn.generation.engine import ROWS, Engine, Found, NumberedSegment
-from aiayn.generation.native_beams import NativeBeams
-from aiayn.generation.native_decoder import NativeDecoder, step_function
-from aiayn.generation.rules import NO_RULES
-from aiayn.generation.search import (
-    DEFAULT,
-    BeamSearch,
-    Hypothesis,
-    Search,
-    SearchState,
-    Task,
-)
+from aiayn.generation.native_beams import start_search
+from aiayn.generation.native_decoder import step_function
+from aiayn.generation.search import DEFAULT, BeamSearch, Hypothesis, Search, Task
 from aiayn.generation.segmentation import Segment, segment
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.tree_rule import TreeSymbols
@@ -349,10 +341,7 @@ class Translator:
         """
         steps = [step_function(model, self.search.width) for model in self.models]
         step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        state: SearchState = self.search.start()
-        if isinstance(step, NativeDecoder) and isinstance(self.search, BeamSearch):
-            free = self.search.rules == NO_RULES and self.search.beam_rule == "paper"
-            state = NativeBeams(self.search, step) if free and not self._symbols else state
+        state = start_search(self.search, step, trees=self._symbols is not None)
         return Engine(state, step, self.batch_tokens, most).steps(work)
 
 
