@@ -185,17 +185,22 @@ def test_a_group_that_lost_a_process_is_left_without_waiting_for_it(fake_group, 
     assert "destroy_process_group" not in fake_group
 
 
-@pytest.mark.parametrize("rank", ["0", "1"])
+def join_by(port: int, rank: int, monkeypatch) -> None:
+    """Join another process, whose first one listens there."""
+    place = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    for name, value in place.items():
+        monkeypatch.setenv(name, str(value))
+    with distributed.join_process_group("cpu"):
+        pytest.fail("there is nobody else")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_process_that_does_not_come_is_not_waited_for_without_end(monkeypatch, rank):
     monkeypatch.setattr(distributed, "LATEST_START", timedelta(seconds=1))
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    place = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    for name, value in place.items():
-        monkeypatch.setenv(name, str(value))
-    lost = pytest.raises(ProcessLost, match=r"did not find one another: .*(1/2|timed out)")
-    with lost, distributed.join_process_group("cpu"):
-        pytest.fail("there is nobody else")
+    with pytest.raises(ProcessLost, match=r"did not find one another: .*(1/2|timed out)"):
+        join_by(port, rank, monkeypatch)
 
 
 def test_a_process_that_dies_before_it_answers_is_not_waited_for_without_end(monkeypatch):
@@ -209,12 +214,8 @@ def test_a_process_that_dies_before_it_answers_is_not_waited_for_without_end(mon
 def test_a_port_that_is_taken_is_named(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        place = {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        for name, value in place.items():
-            monkeypatch.setenv(name, str(value))
-        lost = pytest.raises(ProcessLost, match=f"{port}.*address already in use")
-        with lost, distributed.join_process_group("cpu"):
-            pytest.fail("the port is taken")
+        with pytest.raises(ProcessLost, match=f"{port}.*address already in use"):
+            join_by(port, 0, monkeypatch)
 
 
 def test_a_group_that_did_its_work_is_destroyed(fake_group):
