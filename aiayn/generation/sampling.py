@@ -18,9 +18,9 @@ from aiayn.generation.rules import NO_RULES, Rules
 from aiayn.generation.search import DEFAULT, ArrayState, Hypothesis, Task, length_penalty
 from aiayn.special_ids import EOS
 
-# Of a hash of 32 bits, as signed numbers, which wrap around: odd, and as many ones as zeros.
+# Of a hash of 32 bits: odd, so that no two tokens collide, and as signed numbers, which wrap.
 STRIDE, FACTORS = 0x9E3779B9 - (1 << 32), (0x7FEB352D, 0x846CA68B - (1 << 32))
-# The nearest of 32 bits.
+# The largest float32 below 1.
 BELOW_ONE = 1 - 2.0**-24
 
 
