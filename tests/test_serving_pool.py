@@ -6,7 +6,7 @@ from http import HTTPStatus
 import pytest
 
 from aiayn.errors import UsageError
-from aiayn.serving.connection import Refused, Request
+from aiayn.serving.connection import Connection, Refused, Request
 from aiayn.serving.pool import LINES_AHEAD, Pool, WorkerThread
 from aiayn.serving.server import Limits, Server
 from aiayn.serving.worker import Failure, TranslatedLine, Wanted, explain
@@ -152,7 +152,8 @@ def test_more_clients_than_there_is_room_for_are_told_so():
     async def run():
         limits = Limits(connections=0)
         server = Server(pool=Pool([PatientLink()]), pairs=[PAIR], keys=[], limits=limits)
-        listener = await asyncio.start_server(server.connect, "127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: Connection(server), "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         answer = await reader.readuntil(b"\r\n")

@@ -5,12 +5,14 @@ them all; here a connection that waits costs nothing but memory.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from email.utils import formatdate
+from functools import lru_cache, partial
 from http import HTTPStatus
 from json import dumps
+from typing import Protocol, cast
 
 # Of a request line with its headers.
 LONGEST_HEAD = 16_384
@@ -43,6 +45,8 @@ class Request:
     """By name in lower case."""
     keeps_alive: bool
     body: bytes = b""
+    length: int = 0
+    """Bytes of the body that the head announces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class Response:
         headers = {
             "Content-Type": self.content_type,
             "Content-Length": str(len(self.body)),
-            "Date": formatdate(usegmt=True),
+            "Date": format_date(int(time.time())),
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
             **self.headers,
@@ -82,131 +86,204 @@ class Response:
         return head + self.body if with_body else head
 
 
-Answer = Callable[[Request], Awaitable[Response]]
+@lru_cache(maxsize=1)
+def format_date(seconds: int) -> str:
+    """Return a time as HTTP writes it."""
+    return formatdate(seconds, usegmt=True)
 
 
-class Connection:
-    """One client, from its first request to its last."""
+class Host(Protocol):
+    """What the connections of a server have in common."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, longest_body: int
-    ) -> None:
-        self.reader, self.writer, self.longest_body = reader, writer, longest_body
-        self.is_idle = True
+    is_closing: bool
+
+    @property
+    def longest_body(self) -> int:
+        """Bytes of a body that are taken."""
+
+    def admit(self, connection: "Connection") -> None:
+        """Take a client, or raise Refused."""
+
+    def leave(self, connection: "Connection") -> None:
+        """Forget a client, whether or not it was taken."""
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer to a request, whatever it is."""
+
+
+class Connection(asyncio.Protocol):
+    """One client, from its first request to its last.
+
+    It waits for a head, then for a body, and answers before it looks at what comes after them.
+    The event loop calls it with what arrives: with a task for each of these waits, they would
+    take longer than all else that a request needs here.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, host: Host) -> None:
+        self.host, self.loop = host, asyncio.get_running_loop()
+        self.received = bytearray()
+        """What has arrived of the next requests."""
+        self.head: Request | None = None
+        """A request whose body has not arrived."""
+        self.answering: asyncio.Task[None] | None = None
+        self.is_writable = True
+        """Whether the client takes its answers."""
+        self.ignored: int | None = None
+        """Once it is refused: the bytes that it has sent since."""
+        self.give_up: Callable[[], None] = self.close
+        """What to do when its time is over."""
+        self.deadline = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
         """Whether no request of this client is being read or answered."""
-
-    async def serve(self, answer: Answer, is_closing: Callable[[], bool]) -> None:
-        """Answer one request after the other, until either side has enough."""
-        head = self._begin_head()
-        try:
-            while (request := await self._read_request(head)) is not None:
-                head = self._begin_head()
-                response = await self._unless_gone(answer(request), head)
-                keeps_alive = request.keeps_alive and not is_closing()
-                await self._send(response, request.method != "HEAD", keeps_alive=keeps_alive)
-                if not keeps_alive:
-                    return
-                self.is_idle = True
-        except Refused as refused:
-            # What follows may be the rest of that request, so the connection ends with it.
-            head.cancel()
-            await self.refuse(refused)
-        except (ConnectionError, asyncio.IncompleteReadError, TimeoutError):
-            pass  # the client has gone, or does not take its answer
-        finally:
-            head.cancel()
-            self.close()
-
-    async def refuse(self, refused: Refused) -> None:
-        """Say what is wrong, and end the connection."""
-        with suppress(ConnectionError, TimeoutError):
-            await self._send(Response.of_error(refused), keeps_alive=False)
-            await self._ignore_rest()
-        self.close()
+        return self.head is None and self.answering is None and self.ignored is None
 
     def close(self) -> None:
-        """End the connection at once; what is written already is still sent."""
-        self.writer.close()
+        """End the connection; what is written already is still sent."""
+        self.transport.close()
+        self._wait(ANSWER_SECONDS, self.transport.abort)
 
-    def _begin_head(self) -> "asyncio.Task[bytes]":
-        """Begin to wait for the next request, which tells whether the client is still there."""
-        head = asyncio.ensure_future(self.reader.readuntil(END_OF_HEAD))
-        # Nobody may be left to look at how it ends.
-        head.add_done_callback(lambda head: head.cancelled() or head.exception())
-        return head
-
-    async def _unless_gone(
-        self, answer: Awaitable[Response], head: "asyncio.Task[bytes]"
-    ) -> Response:
-        """Return an answer; if the client goes meanwhile, give it up."""
-        answering = asyncio.ensure_future(answer)
-        await asyncio.wait((answering, head), return_when=asyncio.FIRST_COMPLETED)
-        if head.done() and isinstance(head.exception(), EOFError | ConnectionError):
-            answering.cancel()
-            raise ConnectionResetError
-        return await answering
-
-    async def _read_request(self, head: "asyncio.Task[bytes]") -> Request | None:
-        """Return a request; None if there is none."""
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for a request."""
+        self.transport = cast(asyncio.Transport, transport)
+        self._wait(HEAD_SECONDS, self.close)
         try:
-            async with asyncio.timeout(HEAD_SECONDS):
-                raw = await head
-        except asyncio.LimitOverrunError:
-            raise Refused(
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long"
-            ) from None
-        except asyncio.IncompleteReadError as problem:
-            if problem.partial.strip():
-                raise
-            return None
-        except TimeoutError:
-            return None
-        self.is_idle = False
-        request = parse_head(raw)
-        return await self._with_body(request)
+            self.host.admit(self)
+        except Refused as refused:
+            self._refuse(refused)
 
-    async def _with_body(self, request: Request) -> Request:
-        if "transfer-encoding" in request.headers:
+    def connection_lost(self, problem: Exception | None) -> None:
+        """Give up what is not answered."""
+        if self.answering:
+            self.answering.cancel()
+        if self.timer:
+            self.timer.cancel()
+        self.host.leave(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what a client sends."""
+        if self.ignored is not None:
+            self.ignored += len(data)
+            if self.ignored > IGNORED_BYTES:
+                self.close()
+            return
+        self.received += data
+        if self.answering is None:
+            self._advance()
+        elif len(self.received) > LONGEST_HEAD:
+            self.transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not take its answer."""
+        self.is_writable = False
+        self._wait(ANSWER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on with a client that takes its answers again."""
+        self.is_writable = True
+        if self.answering is None and self.ignored is None:
+            self._wait(HEAD_SECONDS, self.close)
+            self._advance()
+
+    def _wait(self, seconds: float, give_up: Callable[[], None]) -> None:
+        """Give the client this time from now on, in place of what it had."""
+        self.deadline, self.give_up = self.loop.time() + seconds, give_up
+        # A timer that goes off too early is set anew then: most of the time, none has to be.
+        if self.timer is None or self.timer.when() > self.deadline:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self.timer:
+            self.timer.cancel()
+        self.timer = self.loop.call_at(self.deadline, self._look_at_clock)
+
+    def _look_at_clock(self) -> None:
+        if self.loop.time() < self.deadline or self.answering:
+            # An answer has a limit of its own.
+            self.deadline = max(self.deadline, self.loop.time() + 1)
+            self._set_timer()
+        else:
+            self.give_up()
+
+    def _advance(self) -> None:
+        """Begin to answer the next request, if all of it is there."""
+        if not self.is_writable or self.transport.is_closing():
+            return
+        try:
+            request = self._take_request()
+        except Refused as refused:
+            # What follows may be the rest of that request, so the connection ends with it.
+            self._refuse(refused)
+            return
+        if request:
+            self.answering = self.loop.create_task(self._answer(request))
+
+    def _take_request(self) -> Request | None:
+        """Return the next request; None if it has not arrived yet."""
+        if self.head is None:
+            end = self.received.find(END_OF_HEAD)
+            if (len(self.received) if end < 0 else end) > LONGEST_HEAD:
+                raise Refused(
+                    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long"
+                )
+            if end < 0:
+                return None
+            self.head = parse_head(bytes(self.received[:end]))
+            del self.received[: end + len(END_OF_HEAD)]
+            self._expect_body(self.head)
+        if len(self.received) < self.head.length:
+            return None
+        request = replace(self.head, body=bytes(self.received[: self.head.length]))
+        del self.received[: request.length]
+        self.head = None
+        return request
+
+    def _expect_body(self, head: Request) -> None:
+        if "transfer-encoding" in head.headers:
             raise Refused(HTTPStatus.LENGTH_REQUIRED, "a body has to come with Content-Length")
-        length = content_length(request.headers)
-        if length > self.longest_body:
+        if head.length > self.host.longest_body:
             raise Refused(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the body has {length:,} bytes, and at most {self.longest_body:,} are taken",
+                f"the body has {head.length:,} bytes, and at most"
+                f" {self.host.longest_body:,} are taken",
             )
-        if request.headers.get("expect", "").lower() == "100-continue":
-            self.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await self.reader.readexactly(length)
-        except TimeoutError:
-            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the body does not arrive") from None
-        return Request(request.method, request.path, request.headers, request.keeps_alive, body)
+        if head.headers.get("expect", "").lower() == "100-continue":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if len(self.received) < head.length:
+            late = Refused(HTTPStatus.REQUEST_TIMEOUT, "the body does not arrive")
+            self._wait(BODY_SECONDS, partial(self._refuse, late))
 
-    async def _send(
-        self, response: Response, with_body: bool = True, *, keeps_alive: bool
-    ) -> None:
-        self.writer.write(response.encode(keeps_alive=keeps_alive, with_body=with_body))
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self.writer.drain()
-        except TimeoutError:
-            self.writer.transport.abort()
-            raise
+    async def _answer(self, request: Request) -> None:
+        """Answer a request, and go on with the next."""
+        response = await self.host.answer(request)
+        self.answering = None
+        keeps_alive = request.keeps_alive and not self.host.is_closing
+        self._wait(HEAD_SECONDS, self.close)
+        self.transport.write(
+            response.encode(keeps_alive=keeps_alive, with_body=request.method != "HEAD")
+        )
+        if not keeps_alive:
+            self.close()
+            return
+        self.transport.resume_reading()
+        self._advance()
 
-    async def _ignore_rest(self) -> None:
-        """Read on for a while: closing at once would destroy the answer on its way."""
-        left = IGNORED_BYTES
-        with suppress(TimeoutError, OSError):
-            self.writer.write_eof()
-            async with asyncio.timeout(IGNORED_SECONDS):
-                while left > 0 and (read := await self.reader.read(LONGEST_HEAD)):
-                    left -= len(read)
+    def _refuse(self, refused: Refused) -> None:
+        """Say what is wrong, and end the connection."""
+        self.ignored = 0
+        self.transport.write(Response.of_error(refused).encode(keeps_alive=False))
+        self.transport.write_eof()
+        # Closing at once would destroy the answer on its way to a client that is still sending.
+        self._wait(IGNORED_SECONDS, self.close)
 
 
 def parse_head(raw: bytes) -> Request:
     """Return the request of a head, without its body."""
-    first, *lines = raw.decode("latin-1").lstrip("\r\n").removesuffix("\r\n\r\n").split("\r\n")
+    first, *lines = raw.decode("latin-1").lstrip("\r\n").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         raise Refused(HTTPStatus.BAD_REQUEST, "this is not a request of HTTP/1.1")
@@ -219,7 +296,7 @@ def parse_head(raw: bytes) -> Request:
     path = words[1].partition("?")[0]
     options = {word.strip().lower() for word in headers.get("connection", "").split(",")}
     keeps_alive = "close" not in options and (words[2] != "HTTP/1.0" or "keep-alive" in options)
-    return Request(words[0], path, headers, keeps_alive)
+    return Request(words[0], path, headers, keeps_alive, length=content_length(headers))
 
 
 # Headers that decide where a request ends may not contradict one another.

@@ -20,6 +20,7 @@ from http import HTTPStatus
 from itertools import count
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
+from pickle import dumps, loads
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -114,7 +115,7 @@ class WorkerProcess:
 
         def receive() -> None:
             try:
-                reply(*self.pipe.recv())
+                reply(*loads(self.pipe.recv_bytes()))
             except (EOFError, OSError):
                 loop.remove_reader(self.pipe.fileno())
                 lost()
@@ -124,12 +125,12 @@ class WorkerProcess:
     def send(self, job: Job) -> None:
         """Give it a job."""
         # A thread there reads at any time, so this does not wait.
-        self.pipe.send(job)
+        self.pipe.send_bytes(dumps(job))
 
     def close(self) -> None:
         """Let it end."""
         with suppress(OSError):
-            self.pipe.send(None)
+            self.pipe.send_bytes(dumps(None))
         self.process.join(END_SECONDS)
         self.process.kill()
 
@@ -143,13 +144,13 @@ def _serve_pipe(work: Work, pipe: Pipe) -> None:
     inbox: Inbox = SimpleQueue()
 
     def read() -> None:
-        while (job := pipe.recv()) is not None:
+        while (job := loads(pipe.recv_bytes())) is not None:
             inbox.put(job)
         inbox.put(None)
 
     for target in (read, end_with_parent):
         threading.Thread(target=target, daemon=True).start()
-    work(inbox, lambda number, result: pipe.send((number, result)))
+    work(inbox, lambda number, result: pipe.send_bytes(dumps((number, result))))
     os._exit(0)
 
 

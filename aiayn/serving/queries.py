@@ -77,12 +77,14 @@ def read_translate_query(
     q = fields.get("q")
     if q is None:
         raise bad("q is missing: the text to translate, or a list of texts")
-    if not isinstance(q, str | list) or not all(isinstance(text, str) for text in q):
+    asked = q if isinstance(q, list) else [q]
+    texts = [text for text in asked if isinstance(text, str)]
+    if len(texts) < len(asked):
         raise bad("q is neither a text nor a list of texts")
     if fields.get("format", "text") != "text":
         raise bad('format can only be "text"')
     return TranslateQuery(
-        texts=_clean(q if isinstance(q, list) else [q], longest),
+        texts=_clean(texts, longest),
         is_list=isinstance(q, list),
         pair=_read_pair(fields, pairs),
         detected=fields.get("source") == AUTO,

@@ -15,7 +15,6 @@ from aiayn.errors import ProcessKilled, UsageError
 from aiayn.serving.answers import describe_translations, split_lines
 from aiayn.serving.connection import (
     ANSWER_SECONDS,
-    LONGEST_HEAD,
     Connection,
     Refused,
     Request,
@@ -87,17 +86,20 @@ class Server:
             "/attention": ("POST", self._draw_attention),
         }
 
-    async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one client."""
-        connection = Connection(reader, writer, self.limits.body_bytes)
+    @property
+    def longest_body(self) -> int:
+        """Bytes of a body that are taken."""
+        return self.limits.body_bytes
+
+    def admit(self, connection: Connection) -> None:
+        """Take a client, or refuse it if there are too many."""
         if len(self.connections) >= self.limits.connections:
-            await connection.refuse(_busy("too many clients are connected"))
-            return
+            raise _busy("too many clients are connected")
         self.connections.add(connection)
-        try:
-            await connection.serve(self.answer, lambda: self.is_closing)
-        finally:
-            self.connections.remove(connection)
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a client, whether or not it was taken."""
+        self.connections.discard(connection)
 
     async def answer(self, request: Request) -> Response:
         """Return the answer to a request, whatever it is."""
@@ -131,7 +133,7 @@ class Server:
         self.is_closing = True
         end = time.monotonic() + self.limits.seconds + ANSWER_SECONDS
         while self.connections and time.monotonic() < end:
-            for connection in self.connections:
+            for connection in list(self.connections):
                 if connection.is_idle:
                     connection.close()
             await asyncio.sleep(0.02)
@@ -203,8 +205,9 @@ async def serve(
 ) -> None:
     """Serve until a signal comes; `announce` is called with the port once clients may come."""
     server = Server(pool=Pool(links, limits.lines), pairs=pairs, keys=keys, limits=limits)
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
     try:
-        listener = await asyncio.start_server(server.connect, *address, limit=LONGEST_HEAD)
+        listener = await loop.create_server(lambda: Connection(server), *address)
     except OSError as problem:
         server.pool.close()
         reason = (problem.strerror or str(problem)).lower()
@@ -212,7 +215,6 @@ async def serve(
             f"{address[0]} port {address[1]} cannot be served: {reason}",
             fix="pass another --port, or --host",
         ) from None
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, *termination_signals()):
         loop.add_signal_handler(number, stop.set)
     announce(listener.sockets[0].getsockname()[1])

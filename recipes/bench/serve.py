@@ -17,7 +17,9 @@ import json
 import os
 import random
 import re
+import selectors
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -81,25 +83,58 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[int, dict]:
     return int(head.split()[1]), json.loads(await reader.readexactly(length))
 
 
-async def load(port: int, texts: list[str], clients: int) -> tuple[list[str], list[float]]:
-    """Return the translations and the seconds that each took."""
-    found, seconds = [""] * len(texts), [0.0] * len(texts)
-    left = iter(enumerate(texts))
+class Client:
+    """A connection over which requests go one after the other.
 
-    async def client() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for number, text in left:
-            begin = time.perf_counter()
-            writer.write(encode({"q": text, **PAIR}))
-            status, answer = await read_answer(reader)
-            seconds[number] = time.perf_counter() - begin
-            assert status == 200, answer
-            found[number] = answer["translatedText"]
-        writer.close()
-        await writer.wait_closed()
+    Plain sockets: clients share the machine with the server, and should take little of it.
+    """
 
-    await asyncio.gather(*(client() for _ in range(clients)))
-    return found, seconds
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.number, self.begin, self.received = -1, 0.0, b""
+
+    def ask(self, number: int, request: bytes) -> None:
+        self.number, self.begin, self.received = number, time.perf_counter(), b""
+        self.socket.sendall(request)
+
+    def read(self) -> bytes | None:
+        """Return the answer; None if it has not arrived yet."""
+        data = self.socket.recv(1 << 16)
+        assert data, "the server has closed the connection"
+        self.received += data
+        head, end, body = self.received.partition(b"\r\n\r\n")
+        if not end or len(body) < int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]):
+            return None
+        assert head.startswith(b"HTTP/1.1 200 "), self.received
+        return body
+
+
+def load(port: int, texts: list[str], clients: int) -> tuple[list[str], list[float], float]:
+    """Return the translations, the seconds that each took, and those of all."""
+    requests = [encode({"q": text, **PAIR}) for text in texts]
+    answers, seconds = [b""] * len(texts), [0.0] * len(texts)
+    left = iter(enumerate(requests))
+    with selectors.DefaultSelector() as selector:
+        begin = time.perf_counter()
+        for number, request in islice(left, clients):
+            client = Client(port)
+            selector.register(client.socket, selectors.EVENT_READ, client)
+            client.ask(number, request)
+        while selector.get_map():
+            for key, _ in selector.select():
+                client = key.data
+                if (body := client.read()) is None:
+                    continue
+                answers[client.number] = body
+                seconds[client.number] = time.perf_counter() - client.begin
+                if following := next(left, None):
+                    client.ask(*following)
+                else:
+                    selector.unregister(client.socket)
+                    client.socket.close()
+        total = time.perf_counter() - begin
+    return [json.loads(answer)["translatedText"] for answer in answers], seconds, total
 
 
 def percentile(seconds: list[float], part: float) -> float:
@@ -136,7 +171,7 @@ def race(model: Path, texts: list[str], a: argparse.Namespace) -> None:
     if a.ctranslate2:
         servers["serve, CTranslate2"] = Server(model, *options, "--engine", "ctranslate2")
     for server in servers.values():
-        asyncio.run(load(server.port, texts[:200], a.clients))
+        load(server.port, texts[:200], a.clients)
     rates: dict[str, list[float]] = {"file": [], **{name: [] for name in servers}}
     seconds: dict[str, list[float]] = {name: [] for name in servers}
     for _ in range(a.repeats):
@@ -144,9 +179,8 @@ def race(model: Path, texts: list[str], a: argparse.Namespace) -> None:
         assert translate_file(texts) == wanted
         rates["file"].append(len(texts) / (time.perf_counter() - begin))
         for name, server in servers.items():
-            begin = time.perf_counter()
-            found, each = asyncio.run(load(server.port, texts, a.clients))
-            rates[name].append(len(texts) / (time.perf_counter() - begin))
+            found, each, total = load(server.port, texts, a.clients)
+            rates[name].append(len(texts) / total)
             seconds[name] += each
             # CTranslate2 has a search of its own.
             assert found == wanted or name != "serve", "the answers are not those of the file"
