@@ -1,15 +1,14 @@
 """Everything that depends on the hardware: device, precision, memory, random state."""
 
-import ctypes
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,14 +17,7 @@ from torch import Tensor
 
 from aiayn.config import Precision
 from aiayn.errors import UsageError
-
-# What torch says on the CPU and on MPS, where it raises a plain RuntimeError.
-OUT_OF_MEMORY_WORDS = ("can't allocate memory", "not enough memory", "out of memory")
-
-Result = TypeVar("Result")
-
-# glibc's M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD: freed pages stay with the process.
-MALLOC_KEEP = ((-1, 1 << 30), (-2, 1 << 26), (-3, 1 << 30))
+from aiayn.memory import keep_freed_memory
 
 
 def choose_device(name: str, *, local_rank: int = 0) -> torch.device:
@@ -76,12 +68,8 @@ def prepare_device(device: torch.device) -> None:
     """Set what makes the device fast without changing its results beyond rounding."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    elif sys.platform == "linux":
-        # Activations are large blocks that come and go: handing them back to the system after
-        # each use costs a tenth of the time on the CPU.
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", lambda option, value: 0)
-        for option, value in MALLOC_KEEP:
-            mallopt(option, value)
+    else:
+        keep_freed_memory()
 
 
 @contextmanager
@@ -214,27 +202,6 @@ def read_together(floats: Tensor, ids: Tensor) -> tuple[NDArray[np.float32], NDA
     both = torch.cat((floats.contiguous().view(torch.int32), ids.int()), dim=-1).cpu().numpy()
     found, wanted = np.split(both, [floats.size(-1)], axis=-1)
     return np.ascontiguousarray(found).view(np.float32), wanted.astype(np.int64)
-
-
-def is_out_of_memory(problem: BaseException) -> bool:
-    """Return whether an exception means that memory ran out."""
-    if isinstance(problem, torch.OutOfMemoryError | MemoryError):
-        return True
-    words = str(problem).lower()
-    return isinstance(problem, RuntimeError) and any(w in words for w in OUT_OF_MEMORY_WORDS)
-
-
-def if_it_fits(work: Callable[[], Result], device: torch.device) -> Result | None:
-    """Return what `work` returns, or None if memory ran out."""
-    try:
-        return work()
-    except (RuntimeError, MemoryError) as problem:
-        if not is_out_of_memory(problem):
-            raise
-    # Not above: while the exception is alive, so is what the failed attempt has computed.
-    if device.type == "cuda":
-        torch.cuda.empty_cache()  # so that a smaller batch finds room
-    return None
 
 
 def peak_memory(device: torch.device) -> int:

@@ -4,7 +4,7 @@ It translates, scores and attends as the commands do, with the same results: bot
 functions. Commands tell a user of the shell what is wrong; here the same errors are raised.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,10 +27,11 @@ from aiayn.generation.attention_maps import (
 from aiayn.generation.prepare import load_models
 from aiayn.generation.score_targets import ScoredTarget, score_targets
 from aiayn.generation.search import BeamSearch, Search
+from aiayn.generation.start_search import Network
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.translator import Translation, Translator
 from aiayn.model.transformer import Transformer
-from aiayn.run_folder import find_model
+from aiayn.model_path import find_model
 
 PrecisionName = Literal["float32", "bfloat16", "float16", "int8"]
 FRAME_STYLE = "width: 100%; height: 40em; border: 0"
@@ -88,7 +89,7 @@ class Model:
     """A model that is ready to translate, or an ensemble."""
 
     files: list[ModelFile]
-    networks: list[Transformer]
+    networks: Sequence[Network]
     device: torch.device
     processes: int = 1
 

@@ -28,11 +28,9 @@ from aiayn.data.atomic import lock_folder, write_bytes, write_json
 from aiayn.data.folder import DataFolder
 from aiayn.data.mixture import Mixture
 from aiayn.errors import DataError, UsageError
-from aiayn.plain_file import UNREADABLE
+from aiayn.model_path import find_model
 
 CHECKPOINTS = "checkpoints"
-# Which file of a run folder stands for the run: the first that exists and is not outdated.
-DEFAULT_MODELS = ("average.pt", "best.pt", "last.pt")
 # A run that was told to stop may still be saving.
 LOCK_PATIENCE_SECONDS = 10
 # Settings that may differ when a run is resumed: none affects what is learned, or which
@@ -334,51 +332,9 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     return row if isinstance(row, dict) and isinstance(row.get("step"), int) else None
 
 
-def find_model(path: Path) -> Path:
-    """Return the model file that a path means: itself, or that of a run folder."""
-    if not path.is_dir():
-        return path
-    found = [
-        path / name
-        for name in DEFAULT_MODELS
-        if (path / name).exists() and (name != "average.pt" or has_current_average(path))
-    ]
-    # Of a torn file, the end is missing, which lists what a zip archive holds.
-    whole = [file for file in found if zipfile.is_zipfile(file)]
-    if whole and whole[0] != found[0]:
-        console.warn(f"{found[0]} is damaged; taking {whole[0]} in its place")
-    if found:
-        return (whole or found)[0]
-    foreign = (path / "config.json").exists()
-    raise UsageError(
-        f"{path} holds no model: none of {', '.join(DEFAULT_MODELS)} is there",
-        fix="it looks like a model of another toolkit: aiayn import reads those of transformers"
-        if foreign
-        else "give the folder that `aiayn train -o` wrote, or a model file",
-    )
-
-
 def open_model(path: Path) -> ModelFile:
     """Load the model file that a path means."""
     return load_model(find_model(path))
-
-
-def has_current_average(run: Path) -> bool:
-    """Return whether average.pt is as recent as last.pt."""
-    average, last = run / "average.pt", run / "last.pt"
-    if not (average.exists() and last.exists()):
-        return average.exists()
-    if average.stat().st_mtime_ns >= last.stat().st_mtime_ns:
-        return True
-    # Copying a folder may change the times of its files.
-    try:
-        steps = [
-            torch.load(path, map_location="cpu", weights_only=True, mmap=True)["step"]
-            for path in (average, last)
-        ]
-    except (*UNREADABLE, KeyError, TypeError):
-        return False
-    return bool(steps[0] == steps[1])
 
 
 def step_path(run: Path, step: int) -> Path:

@@ -9,16 +9,11 @@ from aiayn.checkpoint import load_model
 from aiayn.data.codec import Codec
 from aiayn.data.settings import CodecSettings
 from aiayn.data.vocabulary import Vocabulary
-from aiayn.generation.alignment import (
-    AlignedPair,
-    align,
-    align_words,
-    join_alignments,
-    words_of,
-)
+from aiayn.generation.alignment import align
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.translator import Translator
-from aiayn.run_folder import find_model
+from aiayn.generation.word_alignment import AlignedPair, align_words, join_alignments, words_of
+from aiayn.model_path import find_model
 from aiayn.special_ids import EOS, UNK
 
 WORDS = Codec(vocabulary("word"), vocabulary("word"), CodecSettings(subword="word"))

@@ -12,7 +12,8 @@ from toy import make_data, tiny_config
 
 from aiayn.checkpoint import ModelFile, build_model, load_model, save_model
 from aiayn.errors import DataError, UsageError
-from aiayn.run_folder import find_model, list_steps, step_path
+from aiayn.model_path import find_model
+from aiayn.run_folder import list_steps, step_path
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from aiayn.device import (
     autocast,
     choose_device,
     choose_precision,
-    is_out_of_memory,
     peak_memory,
     seed_dropout,
 )
 from aiayn.distributed import require_own_devices
 from aiayn.errors import UsageError
+from aiayn.memory import is_out_of_memory
 
 CPU = torch.device("cpu")
 

@@ -14,7 +14,7 @@ from toy import sentences
 
 from aiayn.checkpoint import load_model
 from aiayn.generation.translator import Translator
-from aiayn.run_folder import find_model
+from aiayn.model_path import find_model
 
 LINES = sentences(40, seed=61)
 # What is done is noted after every line, so that the test need not wait.

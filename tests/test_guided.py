@@ -18,7 +18,8 @@ from aiayn.data.settings import Settings
 from aiayn.data.word_links import guide, pad_guides
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, UsageError
-from aiayn.generation.alignment import align, align_words, attention_weights
+from aiayn.generation.alignment import align, attention_weights
+from aiayn.generation.word_alignment import align_words
 from aiayn.kernels.layout import Layout
 from aiayn.run_folder import RunFolder
 from aiayn.training.guided import alignment_cross_entropy, guided_attention

@@ -1,10 +1,14 @@
 """Compiled kernels: what torch computes, up to rounding, and each row by itself."""
 
+import os
 import platform
 import shutil
+import subprocess
+import sys
 from collections import deque
 from ctypes import addressof
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,19 +18,21 @@ from random_models import random_model
 from torch import nn
 from toy import sentences
 
-from aiayn.checkpoint import load_model
+from aiayn.checkpoint import load_model, save_model
 from aiayn.errors import UsageError
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.generation.engine import Engine
 from aiayn.generation.native_beams import NativeBeams
 from aiayn.generation.native_decoder import NativeDecoder
+from aiayn.generation.native_model import NativeModel, PackedModel, load_native_models
+from aiayn.generation.pack_model import pack_linear, pack_model
 from aiayn.generation.prepare import prepare
 from aiayn.generation.search import BeamSearch, Task
 from aiayn.generation.segmentation import Segment
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Translator
 from aiayn.kernels import native
-from aiayn.kernels.native import NativeLinear, SearchInMemory, compile_once
+from aiayn.kernels.native import SearchInMemory, compile_once, to_bfloat16
 from aiayn.special_ids import PAD
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
@@ -51,6 +57,11 @@ def kernels(request, cache):
         return compile_once(cache / "aiayn")[0]
 
 
+def multiply(kernels, linear, x, precision="float32", activation="none"):
+    packed = pack_linear(linear, kernels.panel_width, precision)
+    return torch.from_numpy(packed.multiply(kernels, x.numpy(), activation))
+
+
 def layer(inputs, outputs, bias=True):
     torch.manual_seed(inputs + outputs)
     return nn.Linear(inputs, outputs, bias=bias)
@@ -60,9 +71,10 @@ def layer(inputs, outputs, bias=True):
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_product_equals_that_of_torch(kernels, inputs, outputs, bias):
     linear, x = layer(inputs, outputs, bias), torch.randn(3, 5, inputs)
-    compiled = NativeLinear(linear, kernels, "float32")
-    torch.testing.assert_close(compiled(x), linear(x))
-    torch.testing.assert_close(compiled.relu(x), F.relu(linear(x)))
+    torch.testing.assert_close(multiply(kernels, linear, x), linear(x))
+    torch.testing.assert_close(
+        multiply(kernels, linear, x, activation="relu"), F.relu(linear(x))
+    )
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("bfloat16", 0.02), ("int8", 0.04)])
@@ -70,7 +82,7 @@ def test_a_product_in_low_precision_is_close(kernels, precision, tolerance):
     if not kernels.supports(precision):
         pytest.skip(f"this processor has no {precision}")
     linear, x = layer(64, 96), torch.randn(13, 64)
-    found = NativeLinear(linear, kernels, precision)(x)
+    found = multiply(kernels, linear, x, precision)
     torch.testing.assert_close(found, linear(x), rtol=0, atol=tolerance)
 
 
@@ -78,9 +90,9 @@ def test_a_product_in_low_precision_is_close(kernels, precision, tolerance):
 def test_a_row_does_not_depend_on_those_beside_it(kernels, precision):
     if not kernels.supports(precision):
         pytest.skip(f"this processor has no {precision}")
-    compiled, x = NativeLinear(layer(32, 70), kernels, precision), torch.randn(15, 32)
-    alone = torch.cat([compiled(row[None]) for row in x])
-    torch.testing.assert_close(compiled(x), alone, rtol=0, atol=0)
+    linear, x = layer(32, 70), torch.randn(15, 32)
+    alone = torch.cat([multiply(kernels, linear, row[None], precision) for row in x])
+    torch.testing.assert_close(multiply(kernels, linear, x, precision), alone, rtol=0, atol=0)
 
 
 SEARCHES = {
@@ -118,8 +130,12 @@ def test_beam_search_finds_what_that_in_python_does(trained, kernels, search, mo
 
 
 def native_decoder(file, kernels, width):
-    compiled = [lambda linear: NativeLinear(linear, kernels, "float32")] * 2
-    return NativeDecoder(prepare(file.build(), *compiled), width)
+    return NativeDecoder(native_model(file, kernels), width)
+
+
+def native_model(file, kernels):
+    packed = pack_model(file, kernels.panel_width, "float32")
+    return NativeModel(packed, kernels, Path("no file"))
 
 
 def test_swish_of_what_is_far_below_zero_is_zero(kernels):
@@ -127,9 +143,8 @@ def test_swish_of_what_is_far_below_zero_is_zero(kernels):
     with torch.no_grad():
         linear.weight.fill_(1.0)
         linear.bias.zero_()
-    compiled = NativeLinear(linear, kernels, "float32")
     x = torch.tensor([[-300.0], [-150.0], [-90.0], [-3.0], [0.5], [200.0]])
-    found = compiled._multiply(x, compiled.described("swish"))
+    found = multiply(kernels, linear, x, activation="swish")
     torch.testing.assert_close(found, F.silu(linear(x)), rtol=1e-5, atol=1e-6)
 
 
@@ -139,7 +154,7 @@ def test_too_little_memory_is_an_error_that_search_can_handle(kernels):
     decoder.reserve(1, 4, limit=4)
     lengths, ids = np.array([1 << 44]), np.array([4])
     arrays = (decoder.sentence_P, lengths, ids)
-    table = decoder.source_table_SD.data_ptr()
+    table = decoder.source_table_SD.ctypes.data
     with pytest.raises(MemoryError):
         kernels.encode(
             addressof(decoder.network), 1, 1, *(each.ctypes.data for each in arrays), table
@@ -211,8 +226,7 @@ def test_compiled_decoding_translates_alike_and_compiles_once(
 
 def test_a_sentence_alone_gets_what_it_gets_among_others(kernels):
     file = random_model()
-    compiled = [lambda linear: NativeLinear(linear, kernels, "float32")] * 2
-    translator = Translator([prepare(file.build(), *compiled)], file.codec)
+    translator = Translator([native_model(file, kernels)], file.codec)
     lines = [Line(text) for text in sentences(4, seed=9)]
     alone = [translator.translate_window([line])[0] for line in lines]
     assert alone == translator.translate_window(lines)
@@ -220,8 +234,7 @@ def test_a_sentence_alone_gets_what_it_gets_among_others(kernels):
 
 def test_a_prefix_changes_nothing_for_the_sentences_beside_it(kernels):
     file = random_model()
-    compiled = [lambda linear: NativeLinear(linear, kernels, "float32")] * 2
-    translator = Translator([prepare(file.build(), *compiled)], file.codec)
+    translator = Translator([native_model(file, kernels)], file.codec)
     texts = sentences(4, seed=9)
     forced = Line(texts[0], prefix=" ".join(texts[1].split()[:2]))
     lines = [Line(text) for text in texts[1:]]
@@ -247,6 +260,68 @@ def test_a_sentence_that_moves_keeps_what_it_has(kernels):
             decoder.move(np.array([2]), np.array([0]), 2)
         found.append(decoder(tokens[kept], slots[kept])[kept.index(2)])
     assert torch.equal(*found)
+
+
+def test_bfloat16_is_rounded_as_torch_rounds():
+    x = torch.cat([torch.randn(10_000), torch.tensor([0.0, -0.0, torch.inf, torch.nan, 1e-40])])
+    halfway = (x.view(torch.int32) & -65536 | 0x8000).view(torch.float32)
+    x = torch.cat([x, halfway])
+    found = torch.from_numpy(to_bfloat16(x.numpy()).view(np.int16)).view(torch.bfloat16)
+    torch.testing.assert_close(found, x.bfloat16(), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_a_packed_model_is_the_same_when_it_is_read_again(trained, tmp_path, precision):
+    packed = pack_model(load_model(trained / "last.pt"), 16, precision)
+    packed.save(tmp_path)
+    found = PackedModel.load(tmp_path)
+    assert found.config == packed.config
+    assert found.codec.fingerprint == packed.codec.fingerprint
+    assert found.linears.keys() == packed.linears.keys()
+    assert found.arrays.keys() == packed.arrays.keys()
+    for name, linear in packed.linears.items():
+        assert found.linears[name][:3] == linear[:3]
+        for array, wanted in zip(found.linears[name][3:], linear[3:], strict=True):
+            np.testing.assert_array_equal(array, wanted)
+            assert array.dtype == wanted.dtype
+    for name, array in packed.arrays.items():
+        np.testing.assert_array_equal(found.arrays[name], array)
+        assert found.arrays[name].ctypes.data % 64 == 0
+
+
+def test_another_model_under_the_same_name_is_packed_anew(kernels, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "model.pt"
+    found = []
+    for variant in ({}, {"d_k": 32}, {}):
+        save_model(path, random_model(**variant))
+        (model,) = load_native_models([path], kernels, "float32")
+        found.append(model.packed.config.model.d_k)
+    assert found == [found[0], 32, found[0]]
+    assert len(list((tmp_path / "aiayn").glob("packed-*"))) == 2
+
+
+def test_compiled_search_does_not_load_torch(trained, tmp_path):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    text = "\n".join(sentences(3, seed=41)).encode()
+    command = [sys.executable, "-X", "importtime", "-m", "aiayn", "generate", str(trained)]
+    runs = [
+        subprocess.run([*command, *more], input=text, env=environment, capture_output=True)
+        for more in (["--compile"], ["--compile"], ["--compile", "--sample"], [])
+    ]
+    loads = [b" torch\n" in run.stderr for run in runs]
+    # To pack the weights, the first time, and to draw samples.
+    assert loads == [True, False, True, True]
+    assert runs[0].stdout == runs[1].stdout == runs[3].stdout
+
+
+def test_positions_beyond_those_that_are_packed_are_those_of_the_network(kernels):
+    file = random_model()
+    model = native_model(file, kernels)
+    network = file.build()
+    for length in (10, 1024, 1025, 5000):
+        rows = torch.from_numpy(model.positions("target", length)[:length])
+        assert torch.equal(rows, network.target_positions(0, length))
 
 
 def test_a_compiler_that_is_not_there_is_named(tmp_path, monkeypatch):

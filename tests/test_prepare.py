@@ -18,7 +18,7 @@ from aiayn.generation.translator import Translator
 from aiayn.kernels.layout import Layout
 from aiayn.kernels.packed import Int8Linear, PackedLinear
 from aiayn.model.transformer import is_token
-from aiayn.run_folder import find_model
+from aiayn.model_path import find_model
 from aiayn.special_ids import PAD
 
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ from aiayn.checkpoint import load_model
 from aiayn.data.inputs import ParallelText
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
-from aiayn.run_folder import find_model
+from aiayn.model_path import find_model
 
 COMMAND = ("--preset", "tiny", "--device", "cpu", *TINY)
 

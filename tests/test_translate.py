@@ -21,7 +21,7 @@ from aiayn.generation.search import BeamSearch
 from aiayn.generation.segmentation import cut
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.translator import Output, Translator, translate_lines
-from aiayn.run_folder import find_model
+from aiayn.model_path import find_model
 from aiayn.special_ids import EOS
 
 

@@ -86,7 +86,7 @@ def attend(options: AttendOptions) -> None:
     kinds, layers, heads = map(split, (options.kind, options.layer, options.head))
     from aiayn.checkpoint import load_model
     from aiayn.generation.attention_maps import CROSS, MEAN
-    from aiayn.run_folder import find_model
+    from aiayn.model_path import find_model
 
     path = find_model(options.model)
     model = load_model(path)

@@ -1,16 +1,28 @@
 """What searches for `aiayn generate`: our own network, or CTranslate2."""
 
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, assert_never, cast
 
 from aiayn import console
+from aiayn.data.workers import count_cores
 from aiayn.errors import UsageError
+from aiayn.memory import keep_freed_memory
+from aiayn.single_process import SingleProcess
 
 if TYPE_CHECKING:
+    import torch
+
     from aiayn.commands.generate import GenerateOptions
-    from aiayn.distributed import ProcessGroup
-    from aiayn.generation.translator import Translator
+    from aiayn.config import Config
+    from aiayn.data.codec import Codec
+    from aiayn.generation.start_search import Network
+    from aiayn.generation.translator import Processes, Translator
     from aiayn.kernels.native import NativeKernels
 
 EngineName = Literal["torch", "ctranslate2"]
@@ -48,65 +60,125 @@ def require_engine(options: "GenerateOptions") -> None:
         )
 
 
+@contextmanager
+def join_processes(options: "GenerateOptions") -> "Iterator[Processes]":
+    """Join the processes that torchrun started; without torchrun, there is one."""
+    if options.compile:
+        require_cpu(options.device)
+        if "RANK" not in os.environ:
+            keep_freed_memory()
+            yield SingleProcess()
+            return
+    # Loaded here: torch takes a second, and compiled code does without it.
+    from aiayn.distributed import join_process_group
+
+    with join_process_group("cpu" if options.compile else options.device) as group:
+        yield group
+
+
+def require_cpu(device: str) -> None:
+    """Refuse another device for compiled code; auto is the CPU there."""
+    if device not in ("auto", "cpu"):
+        raise UsageError(
+            f"--compile is for the CPU, and --device is {device}",
+            fix="leave --compile out, or pass --device cpu",
+        )
+
+
 def open_translator(
-    options: "GenerateOptions", paths: list[Path], group: "ProcessGroup"
+    options: "GenerateOptions", paths: list[Path], group: "Processes"
 ) -> "Translator":
     """Return the models, ready to translate."""
+    if options.compile:
+        return _open_compiled(options, paths, say=group.is_first)
+    assert not isinstance(group, SingleProcess)
     match options.engine:
         case "torch":
-            return _open_ours(options, paths, group)
+            return _open_torch(options, paths, group.device)
         case "ctranslate2":
-            return _open_ctranslate2(options, paths[0], group)
+            return _open_ctranslate2(options, paths[0], group.device)
         case _:
             assert_never(options.engine)
 
 
-def _open_ours(
-    options: "GenerateOptions", paths: list[Path], group: "ProcessGroup"
+def _open_torch(
+    options: "GenerateOptions", paths: list[Path], device: "torch.device"
 ) -> "Translator":
     from aiayn.device import share_cores
     from aiayn.generation.prepare import load_models
+
+    files, networks = load_models(paths, device, options.precision)
+    configs, codec = [file.config for file in files], files[0].codec
+    workers = share_cores(device, options.threads)
+    return _translator(options, networks, configs, codec, workers)
+
+
+def _open_compiled(options: "GenerateOptions", paths: list[Path], *, say: bool) -> "Translator":
+    from aiayn.generation.native_model import load_native_models
+
+    kernels = _compile(options.precision, say=say)
+    models = load_native_models(paths, kernels, options.precision)
+    configs, codec = [model.packed.config for model in models], models[0].packed.codec
+    workers = share_cores_compiled(options.threads)
+    translator = _translator(options, models, configs, codec, workers)
+    # What this search needs beside the kernels is loaded now, for all processes at once.
+    translator.steps(deque())
+    if options.align:
+        for model in models:
+            model.plain.requires_grad_(False)
+    return translator
+
+
+def _translator(
+    options: "GenerateOptions",
+    models: "Sequence[Network]",
+    configs: "Sequence[Config]",
+    codec: "Codec",
+    workers: int,
+) -> "Translator":
     from aiayn.generation.translator import Translator
 
-    kernels = _compile(options, group) if options.compile else None
-    files, networks = load_models(paths, group.device, options.precision, kernels)
-    decode = files[0].config.decode
+    decode = configs[0].decode
     return Translator(
-        networks,
-        files[0].codec,
+        models,
+        codec,
         options.search(decode),
         options.extra_length_of(decode),
         options.batch_tokens,
-        workers=share_cores(group.device, options.threads),
+        workers=workers,
         longest=decode.longest,
         aligns=options.align,
-        alignment_heads=[file.config.alignment_heads for file in files],
+        alignment_heads=[config.alignment_heads for config in configs],
     )
 
 
-def _compile(options: "GenerateOptions", group: "ProcessGroup") -> "NativeKernels":
-    """Return compiled kernels for the models' precision."""
+def share_cores_compiled(threads: int) -> int:
+    """Return how many processes may translate in parallel, as `share_cores` does for torch."""
+    if sys.platform != "linux":
+        return 1
+    allowed = os.environ.get("OMP_NUM_THREADS", "")
+    cores = int(allowed) if allowed.isascii() and allowed.isdigit() else 0
+    return min(threads, os.cpu_count() or threads) or cores or count_cores()
+
+
+def _compile(precision: str, *, say: bool) -> "NativeKernels":
+    """Return compiled kernels for a precision."""
     from aiayn.data.cache import cache_folder
     from aiayn.kernels.native import compile_once
 
-    if group.device.type != "cpu":
-        raise UsageError(
-            f"--compile is for the CPU, and the device is {group.device.type}",
-            fix="leave --compile out, or pass --device cpu",
-        )
     kernels, seconds = compile_once(cache_folder())
-    if seconds and group.is_first:
+    if seconds and say:
         console.say(f"compiled the network in {seconds:.1f} s, kept in {cache_folder()}")
-    if not kernels.supports(options.precision):
+    if not kernels.supports(precision):
         raise UsageError(
-            f"--compile has no --precision {options.precision} on this processor",
+            f"--compile has no --precision {precision} on this processor",
             fix="leave --compile out, or pass --precision float32",
         )
     return kernels
 
 
 def _open_ctranslate2(
-    options: "GenerateOptions", path: Path, group: "ProcessGroup"
+    options: "GenerateOptions", path: Path, where: "torch.device"
 ) -> "Translator":
     import ctranslate2
 
@@ -125,14 +197,14 @@ def _open_ctranslate2(
             f"model.attention_window is set in {path}, and CTranslate2 looks at every position",
             fix=USE_OURS,
         )
-    device = "cuda" if group.device.type == "cuda" else "cpu"
+    device = "cuda" if where.type == "cuda" else "cpu"
     if options.precision not in ctranslate2.get_supported_compute_types(device):
         raise UsageError(
             f"--engine ctranslate2 has no --precision {options.precision} on this {device}",
             fix=f"pass --precision float32 or int8, or {USE_OURS}",
         )
     model, decode = file.config.model, file.config.decode
-    workers = share_cores(group.device, options.threads)
+    workers = share_cores(where, options.threads)
     return CTranslate2Translator(
         models=(),
         codec=file.codec,
@@ -145,7 +217,7 @@ def _open_ctranslate2(
         engine=ctranslate2.Translator(
             str(convert_once(path, file)),
             device=device,
-            device_index=group.device.index or 0,
+            device_index=where.index or 0,
             compute_type=options.precision,
             inter_threads=workers,
             intra_threads=1,

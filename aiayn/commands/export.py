@@ -79,7 +79,7 @@ def export(options: ExportOptions) -> None:
     from aiayn.checkpoint import load_model
     from aiayn.data.atomic import write_folder
     from aiayn.export.verify import verify
-    from aiayn.run_folder import find_model
+    from aiayn.model_path import find_model
 
     exists = any((output / name).is_file() for name in MARKS)
     if exists and not options.force:

@@ -15,7 +15,12 @@ from zipfile import is_zipfile
 import typer
 
 from aiayn import console
-from aiayn.commands.engines import EngineName, open_translator, require_engine
+from aiayn.commands.engines import (
+    EngineName,
+    join_processes,
+    open_translator,
+    require_engine,
+)
 from aiayn.commands.options import command
 from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, BeamRule, DecodeConfig, FormatName
 from aiayn.data.atomic import require_writable
@@ -198,7 +203,6 @@ class GenerateOptions:
     def search(self, decode: DecodeConfig) -> "Search":
         """Return the search strategy; what was not given is the model's default."""
         from aiayn.generation.rules import Rules
-        from aiayn.generation.sampling import Sampling
         from aiayn.generation.search import BeamSearch
 
         rules = Rules(min_length=self.min_length, no_repeat=self.no_repeat_ngram)
@@ -212,6 +216,8 @@ class GenerateOptions:
                 nbest=self.outputs,
                 rules=rules,
             )
+        from aiayn.generation.sampling import Sampling
+
         return Sampling(
             samples=self.outputs or 1,
             top_k=self.top_k,
@@ -234,12 +240,11 @@ def generate(options: GenerateOptions) -> None:
     # Before torch is imported, which takes a second: a mistake is reported at once.
     options.check()
     from aiayn.data.language_tags import find_tag
-    from aiayn.distributed import join_process_group
     from aiayn.generation.translator import translate_lines
-    from aiayn.run_folder import find_model
+    from aiayn.model_path import find_model
 
     paths = [find_model(model) for model in options.models]
-    with join_process_group(options.device) as group:
+    with join_processes(options) as group:
         translator = open_translator(options, paths, group)
         gc.freeze()  # to look for cycles in what stays would copy memory that workers share
         if options.mbr:

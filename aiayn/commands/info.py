@@ -221,7 +221,7 @@ def describe_path(path: Path, *, verify: bool) -> dict[str, Any]:
 def describe_model(path: Path) -> dict[str, Any]:
     """Describe a model file, or the progress of a run and its model file."""
     from aiayn.checkpoint import load_model
-    from aiayn.run_folder import find_model
+    from aiayn.model_path import find_model
     from aiayn.training.cost import count_parameters
     from aiayn.training.summary import summarize
 

@@ -270,8 +270,9 @@ def score_links(options: ScoreOptions, gold: Path) -> Score:
 def score_by_model(options: ScoreOptions, model: Path) -> Score:
     """Print log P of each line and the perplexity; return the perplexity per subword."""
     from aiayn.device import choose_device
-    from aiayn.generation.alignment import Alignment, align_texts
+    from aiayn.generation.alignment import align_texts
     from aiayn.generation.score_targets import score_targets
+    from aiayn.generation.word_alignment import Alignment
     from aiayn.run_folder import open_model
     from aiayn.scoring.perplexity import score_perplexity
 

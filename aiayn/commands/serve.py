@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from aiayn import console
-from aiayn.commands.engines import EngineName, open_translator
+from aiayn.commands.engines import EngineName, open_translator, require_cpu
 from aiayn.commands.generate import GenerateOptions
 from aiayn.commands.options import command
 from aiayn.errors import DataError, UsageError
@@ -156,12 +156,14 @@ def load_served(options: ServeOptions, path: Path) -> "Served":
     from aiayn.device import choose_device, prepare_device
     from aiayn.distributed import ProcessGroup
     from aiayn.library import Model
-    from aiayn.run_folder import find_model
+    from aiayn.model_path import find_model
     from aiayn.serving.worker import Served
 
     options.for_generate(path).check()
     file = find_model(path)
-    device = choose_device(options.device)
+    if options.compile:
+        require_cpu(options.device)
+    device = choose_device("cpu" if options.compile else options.device)
     prepare_device(device)
     group = ProcessGroup(rank=0, world_size=1, device=device)
     translator = open_translator(options.for_generate(file), [file], group)

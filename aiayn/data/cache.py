@@ -1,10 +1,21 @@
 """The folder for what can be made again: converted models, compiled kernels."""
 
 import os
+import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+from aiayn.data.atomic import lock_folder, write_folder
 from aiayn.errors import UsageError
+
+# Folders of each kind that are kept: those that were used last.
+KEPT = 8
+# Seconds that another process may take to write one.
+PATIENCE = 600.0
+
+Found = TypeVar("Found")
 
 ANOTHER = "name another folder by XDG_CACHE_HOME"
 
@@ -26,3 +37,20 @@ def cache_folder() -> Path:
             fix=f"chmod 700 {root}, or {ANOTHER}",
         )
     return root
+
+
+def read_or_write(
+    kind: str, key: str, write: Callable[[Path], None], read: Callable[[Path], Found]
+) -> Found:
+    """Return what a folder of the cache holds; if it is not there, it is written first."""
+    root = cache_folder()
+    folder = root / f"{kind}-{key}"
+    with lock_folder(root, patience=PATIENCE):
+        if not folder.is_dir():
+            with write_folder(folder) as unfinished:
+                write(unfinished)
+        os.utime(folder)
+        by_use = sorted(root.glob(f"{kind}-*"), key=lambda each: -each.stat().st_mtime)
+        for old in by_use[KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
+        return read(folder)

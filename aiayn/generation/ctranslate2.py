@@ -14,13 +14,13 @@ from typing import Any
 import ctranslate2
 import numpy as np
 
-from aiayn.generation.alignment import AlignedPair, Pair, align_words
 from aiayn.generation.engine import ROWS, Found, NumberedSegment, tokens_at_once
 from aiayn.generation.rules import NO_RULES
 from aiayn.generation.search import BeamSearch, Hypothesis
 from aiayn.generation.segmentation import Segment
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Report, Translation, Translator
+from aiayn.generation.word_alignment import AlignedPair, Pair, align_words
 from aiayn.special_ids import EOS, PAD
 
 # Tokens, with EOS where it was reached, and log P.

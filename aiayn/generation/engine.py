@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-
 from aiayn.generation.search import Hypothesis, SearchState
 from aiayn.generation.segmentation import Segment
 from aiayn.generation.step import Step, round_up
@@ -35,7 +33,6 @@ class Engine:
     most: int = ROWS
     """Sentences that are searched at once, at most."""
 
-    @torch.inference_mode()
     def steps(self, work: deque[NumberedSegment]) -> Iterator[list[Found]]:
         """Yield after each step the hypotheses of what has ended with it, by its number.
 

@@ -6,16 +6,7 @@ from ctypes import addressof
 import numpy as np
 
 from aiayn.generation.native_decoder import NativeDecoder
-from aiayn.generation.rules import NO_RULES
-from aiayn.generation.search import (
-    NOBODY_MOVED,
-    BeamSearch,
-    Hypothesis,
-    Search,
-    SearchState,
-    Task,
-    fill_gaps,
-)
+from aiayn.generation.search import NOBODY_MOVED, BeamSearch, Hypothesis, Task, fill_gaps
 from aiayn.generation.step import Moves, Step
 from aiayn.kernels.native import SearchInMemory
 
@@ -58,7 +49,7 @@ class NativeBeams:
             addressof(self.in_memory),
             self.count,
             self.decoder.sentence_P.ctypes.data,
-            self.decoder.target_table_TD.data_ptr(),
+            self.decoder.target_table_TD.ctypes.data,
             self.finished_P.ctypes.data,
         )
 
@@ -88,11 +79,3 @@ class NativeBeams:
             Hypothesis(ids_NT[n, : lengths[n]].tolist(), float(scores[n]), bool(complete[n]))
             for n in range(count)
         ]
-
-
-def start_search(search: Search, step: Step, *, trees: bool) -> SearchState:
-    """Return a state without sentences: compiled, where all that is asked for is."""
-    if not isinstance(step, NativeDecoder) or not isinstance(search, BeamSearch):
-        return search.start()
-    restricted = trees or search.rules != NO_RULES or search.beam_rule != "paper"
-    return search.start() if restricted else NativeBeams(search, step)

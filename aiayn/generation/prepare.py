@@ -1,7 +1,6 @@
 """Models made ready for decoding: their weights do not change again."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -12,8 +11,8 @@ from aiayn.checkpoint import ModelFile, load_model
 from aiayn.config import Precision
 from aiayn.device import choose_precision
 from aiayn.errors import UsageError
+from aiayn.generation.native_model import require_one_vocabulary
 from aiayn.kernels.linear import Linear, concat_weights
-from aiayn.kernels.native import NativeKernels, NativeLinear
 from aiayn.kernels.packed import BFloat16Linear, InferenceLinear, Int8Linear, PackedLinear
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import FeedForward
@@ -31,17 +30,10 @@ def load_models(
     paths: Sequence[Path],
     device: torch.device,
     precision: str,
-    kernels: NativeKernels | None = None,
 ) -> tuple[list[ModelFile], list[Transformer]]:
     """Read one model, or the models of an ensemble, ready for decoding."""
     files = [load_model(path) for path in paths]
-    for path, file in zip(paths, files, strict=True):
-        if file.codec.fingerprint != files[0].codec.fingerprint:
-            raise UsageError(
-                f"{path} and {paths[0]} have different vocabularies",
-                fix="the models of an ensemble are trained on one data folder, or on folders"
-                " made with --vocab-from",
-            )
+    require_one_vocabulary(paths, [file.codec for file in files])
     if precision == "int8" and device.type != "cpu":
         raise UsageError(
             f"int8 runs on the CPU, and the device is {device.type}",
@@ -57,9 +49,6 @@ def load_models(
         if packs and dtype == torch.bfloat16:
             # Only products are in bfloat16: what is between them is as fast in float32.
             dtype, layers = torch.float32, (BFloat16Linear, BFloat16Linear)
-    if kernels is not None:
-        native = partial(NativeLinear, kernels=kernels, precision=precision)
-        dtype, layers = torch.float32, (native, native)
     models = [prepare(file.build(), *layers) for file in files]
     return files, [model.to(device, dtype) for model in models]
 

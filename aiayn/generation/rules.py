@@ -6,12 +6,15 @@ B sentences; J hypotheses of each; T tokens so far; W vocabulary.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from aiayn.special_ids import EOS, PAD, UNK
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +30,7 @@ class Rules:
 
     def apply(
         self,
-        logits_BJW: Tensor,
+        logits_BJW: "Tensor",
         ids_BJT: NDArray[np.int64],
         prefixes: Sequence[tuple[int, ...]],
     ) -> None:

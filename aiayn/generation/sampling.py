@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aiayn.device import read_together
+from aiayn.generation.beams import ArrayState
 from aiayn.generation.rules import NO_RULES, Rules
-from aiayn.generation.search import DEFAULT, ArrayState, Hypothesis, Task, length_penalty
+from aiayn.generation.search import DEFAULT, Hypothesis, Task, length_penalty
 from aiayn.special_ids import EOS
 
 # Of a hash of 32 bits: odd, so that no two tokens collide, and as signed numbers, which wrap.

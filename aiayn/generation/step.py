@@ -4,11 +4,13 @@ B sentences; J hypotheses of each; W vocabulary.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Ids = NDArray[np.int64]
 
@@ -29,7 +31,7 @@ class Step(Protocol):
     def admit(self, sources: Sequence[list[int]]) -> None:
         """Begin sentences at the places behind those in use."""
 
-    def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> Tensor:
+    def __call__(self, tokens_BJ: Ids, slots_BJ: Ids) -> "Tensor":
         """Return the logits (B, J, W) of what follows the last tokens, or their log P.
 
         Slots are the hypotheses of the same sentence that each one continues. Before the first

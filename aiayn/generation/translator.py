@@ -1,41 +1,41 @@
 """Lines of text to translations: encode, search in batches of similar length, decode."""
 
+import sys
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 import numpy as np
-import torch
 
 from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.codec import Codec
 from aiayn.data.language_tags import tag_length
 from aiayn.data.trees import delinearize, write
 from aiayn.data.workers import Workers
-from aiayn.device import if_it_fits
-from aiayn.distributed import ProcessGroup
 from aiayn.errors import DataError, MemoryTooSmall, UsageError
-from aiayn.generation.alignment import (
+from aiayn.generation.engine import ROWS, Found, NumberedSegment
+from aiayn.generation.native_model import NativeModel
+from aiayn.generation.search import DEFAULT, BeamSearch, Hypothesis, Search, Task
+from aiayn.generation.segmentation import Segment, segment
+from aiayn.generation.start_search import Network, start_search
+from aiayn.generation.streaming import Line, windows
+from aiayn.generation.tree_rule import TreeSymbols
+from aiayn.generation.word_alignment import (
     AlignedPair,
     Alignment,
     Pair,
-    align,
     join_alignments,
     spell_words,
 )
-from aiayn.generation.decoder import Ensemble
-from aiayn.generation.engine import ROWS, Engine, Found, NumberedSegment
-from aiayn.generation.native_beams import start_search
-from aiayn.generation.native_decoder import step_function
-from aiayn.generation.search import DEFAULT, BeamSearch, Hypothesis, Search, Task
-from aiayn.generation.segmentation import Segment, segment
-from aiayn.generation.streaming import Line, windows
-from aiayn.generation.tree_rule import TreeSymbols
-from aiayn.model.transformer import Transformer
+from aiayn.memory import if_it_fits
+from aiayn.single_process import SingleProcess
 from aiayn.special_ids import EOS
+
+if TYPE_CHECKING:
+    from aiayn.distributed import ProcessGroup
 
 # Lines that are sorted by length together, for each worker and at least two.
 WINDOW = 1024
@@ -45,6 +45,7 @@ PARTS, SMALLEST_PART = 2, 16
 STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Report = Callable[[int], None]
+Processes = Union["ProcessGroup", SingleProcess]
 # The worth of each of some texts as a translation of the same line.
 Utility = Callable[[list[str]], list[float]]
 
@@ -91,7 +92,7 @@ class Translation(NamedTuple):
 class Translator:
     """One model, or an ensemble, with all that translating needs."""
 
-    models: Sequence[Transformer]
+    models: Sequence[Network]
     codec: Codec
     search: Search = field(default_factory=BeamSearch)
     extra_length: int = DEFAULT.extra_length
@@ -189,11 +190,6 @@ class Translator:
         """The most tokens of an input or output; None: any number."""
         return min((m.longest for m in self.models if m.longest), default=None)
 
-    @property
-    def device(self) -> torch.device:
-        """Where the models are."""
-        return next(self.models[0].parameters()).device
-
     def _segment(
         self, source: list[int], prefix_text: str, source_text: str, *, first: bool
     ) -> Segment:
@@ -283,8 +279,11 @@ class Translator:
 
     def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:
         """Return the alignment of each pair of source and target."""
-        heads = self.alignment_heads or [model.config.heads for model in self.models]
-        return align(self.models, self.codec, pairs, heads)
+        from aiayn.generation.alignment import align
+
+        models = [m.plain if isinstance(m, NativeModel) else m for m in self.models]
+        heads = self.alignment_heads or [model.config.heads for model in models]
+        return align(models, self.codec, pairs, heads)
 
     def _search_all(self, work: list[Segment], report: Report) -> list[list[Hypothesis]]:
         """Search sentences, the longest first; the results are in the order of the work."""
@@ -307,14 +306,15 @@ class Translator:
 
     def _translate_with_one_thread(self, lines: list[Line]) -> list[Translation]:
         # Processes in parallel are faster than threads, whose products are too small.
-        torch.set_num_threads(1)
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)
         return self._translate(lines)
 
     def _run(self, work: list[NumberedSegment]) -> list[Found]:
         """Search sentences; where memory does not suffice, fewer of them at once."""
         found: list[Found] = []
         most = len(work)
-        while if_it_fits(partial(self._search, work, found, most), self.device) is None:
+        while if_it_fits(partial(self._search, work, found, most)) is None:
             done = {number for number, _ in found}
             work = [each for each in work if each[0] not in done]
             if most == 1:
@@ -339,10 +339,14 @@ class Translator:
 
         More may be added to the work between two steps.
         """
-        steps = [step_function(model, self.search.width) for model in self.models]
-        step = steps[0] if len(steps) == 1 else Ensemble(steps)
-        state = start_search(self.search, step, trees=self._symbols is not None)
-        return Engine(state, step, self.batch_tokens, most).steps(work)
+        return start_search(
+            self.models,
+            self.search,
+            work,
+            batch_tokens=self.batch_tokens,
+            most=most,
+            trees=self._symbols is not None,
+        )
 
 
 def rank(translation: Translation, utility: Utility, keeps: int | None) -> Translation:
@@ -360,7 +364,7 @@ def rank(translation: Translation, utility: Utility, keeps: int | None) -> Trans
 
 
 def translate_lines(
-    translator: Translator, lines: Iterable[Line], group: ProcessGroup, report: Report
+    translator: Translator, lines: Iterable[Line], group: Processes, report: Report
 ) -> Iterator[tuple[Line, Translation]]:
     """Yield each line with its translation, in order; a collective call of all processes."""
     source = windows(lines if group.is_first else (), translator.window * group.world_size)
@@ -375,7 +379,7 @@ def translate_lines(
             report(len(window))
 
 
-def _next_window(source: Iterator[list[Line]], group: ProcessGroup) -> list[Line]:
+def _next_window(source: Iterator[list[Line]], group: Processes) -> list[Line]:
     """Return the lines that come next; if they cannot be read, the other processes end."""
     try:
         window = next(source, [])

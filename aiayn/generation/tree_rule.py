@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from aiayn.data.trees import APOSTROPHE, PUNCTUATION, possible_tags
 from aiayn.data.vocabulary import Vocabulary
@@ -125,8 +123,8 @@ class TreeRule:
         state_NF[:, OPENED] = (state_NF[:, OPENED] + 1) * opens_N
         return state_NF.reshape(state_BJF.shape)
 
-    def forbid(self, logits_BJW: Tensor, state_BJF: Ids, left_B: Ids, forced_B: Marks) -> None:
-        """Set to -inf, in place, the logits of what may not follow.
+    def forbidden(self, state_BJF: Ids, left_B: Ids, forced_B: Marks) -> Marks:
+        """Return (B, J, W) which tokens may not follow.
 
         `left_B` is how many tokens an output of a sentence may still take, EOS included. Where
         the next token is forced, nothing is forbidden.
@@ -135,8 +133,7 @@ class TreeRule:
         state_NF = state_BJF.reshape(-1, state_BJF.shape[-1])
         allowed_NW = self._allowed(state_NF, np.repeat(left_B, slots))
         allowed_NW |= np.repeat(forced_B, slots)[:, None]
-        forbidden_NW = torch.from_numpy(~allowed_NW).to(logits_BJW.device)
-        logits_BJW.masked_fill_(forbidden_NW.view_as(logits_BJW), -torch.inf)
+        return ~allowed_NW.reshape(*state_BJF.shape[:2], -1)
 
     def _allowed(self, state_NF: Ids, left_N: Ids) -> Marks:
         leaves_N, opened_N, depth_N, first_N, count_N = state_NF[:, :STACK].T

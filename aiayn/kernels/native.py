@@ -1,8 +1,10 @@
 """Kernels in C++ that the compiler of this machine makes: `generate --compile`.
 
-`NativeLinear` equals `F.linear`; `encode` and `decode` are the two halves of the network, and
-`advance` is a step of beam search. native.cpp has the same structures. I, O width of input and
-output.
+`linear` is a product with packed weights, `encode` and `decode` are the two halves of the
+network, and `advance` is a step of beam search. native.cpp has the same structures. torch is
+not needed: it takes a second to load, in which a thousand sentences are translated.
+
+I, O width of input and output.
 """
 
 import ctypes
@@ -15,14 +17,12 @@ import tempfile
 import time
 from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
 from aiayn.errors import UsageError
-from aiayn.kernels.packed import LARGEST, InferenceLinear
 
 SOURCE = Path(__file__).with_name("native.cpp")
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp-simd", "-shared", "-fPIC")
@@ -30,6 +30,8 @@ PRECISIONS = ("float32", "bfloat16", "int8")
 ACTIVATIONS = ("none", "relu", "swish")
 # Inputs of each precision that 32 bits hold.
 GROUPS = (1, 2, 4)
+# The largest weight in 8 bits.
+LARGEST = 127
 
 
 class LinearInMemory(Structure):
@@ -190,56 +192,64 @@ def _processor() -> str:
     )
 
 
-class NativeLinear(InferenceLinear):
-    """x W^T + b with W laid out in panels, in float32, bfloat16 or 8 bits."""
+class PackedWeights(NamedTuple):
+    """A linear layer with its weights in panels: in float32, bfloat16 or 8 bits."""
 
-    def __init__(self, linear: nn.Linear, kernels: NativeKernels, precision: str) -> None:
-        super().__init__(linear)
-        self.kernels = kernels
-        kind = PRECISIONS.index(precision)
-        if self.in_features % GROUPS[kind]:
-            kind = 0
-        width = kernels.panel_width
-        missing = -self.out_features % width
-        weight_OI = F.pad(linear.weight.detach().float(), (0, 0, 0, missing))
-        self.scale_O = self.shift_O = torch.zeros(0)
-        if kind == PRECISIONS.index("int8"):
-            self.scale_O = weight_OI.abs().amax(dim=1).clamp(min=1e-8) / LARGEST
-            weight_OI = (weight_OI / self.scale_O[:, None]).round().to(torch.int8)
-            self.shift_O = 128 * weight_OI.sum(dim=1, dtype=torch.int32)
-        elif kind == PRECISIONS.index("bfloat16"):
-            weight_OI = weight_OI.bfloat16()
-        panels = weight_OI.view(-1, width, self.in_features // GROUPS[kind], GROUPS[kind])
-        self.panels = panels.transpose(1, 2).contiguous()
-        bias = torch.zeros(0) if linear.bias is None else linear.bias.detach().float()
-        self.bias_O = F.pad(bias, (0, len(weight_OI) - len(bias)))
-        self.kind = kind
-        self.plain, self.activated = self.described("none"), self.described("relu")
+    kind: int
+    """Its precision, by number."""
+    inputs: int
+    outputs: int
+    panels: NDArray[Any]
+    scales: NDArray[np.float32]
+    shifts: NDArray[np.int32]
+    bias: NDArray[np.float32]
 
-    def described(self, activation: str) -> LinearInMemory:
-        """Return the layer as the kernels read it; it has to outlive them."""
-        return LinearInMemory(
-            self.kind,
-            self.in_features,
-            self.out_features,
-            ACTIVATIONS.index(activation),
-            self.panels.data_ptr(),
-            self.scale_O.data_ptr(),
-            self.shift_O.data_ptr(),
-            self.bias_O.data_ptr(),
-        )
+    def described(self, activation: str = "none") -> LinearInMemory:
+        """Return the layer as the kernels read it; the arrays have to outlive it."""
+        sizes = self.kind, self.inputs, self.outputs, ACTIVATIONS.index(activation)
+        return LinearInMemory(*sizes, *(array.ctypes.data for array in self[3:]))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return x W^T + b."""
-        return self._multiply(x, self.plain)
-
-    def relu(self, x: Tensor) -> Tensor:
-        """Return max(0, x W^T + b) in the same pass."""
-        return self._multiply(x, self.activated)
-
-    def _multiply(self, x: Tensor, linear: LinearInMemory) -> Tensor:
-        x = x.contiguous()
-        y = x.new_empty(*x.shape[:-1], self.out_features)
-        rows = x.numel() // self.in_features
-        self.kernels.linear(ctypes.addressof(linear), x.data_ptr(), rows, y.data_ptr())
+    def multiply(
+        self, kernels: NativeKernels, x: NDArray[np.float32], activation: str = "none"
+    ) -> NDArray[np.float32]:
+        """Return f(x W^T + b)."""
+        x = np.ascontiguousarray(x)
+        y = np.empty((*x.shape[:-1], self.outputs), dtype=np.float32)
+        linear, rows = self.described(activation), x.size // self.inputs
+        kernels.linear(ctypes.addressof(linear), x.ctypes.data, rows, y.ctypes.data)
         return y
+
+
+def pack_weights(
+    weight_OI: NDArray[np.float32],
+    bias_O: NDArray[np.float32] | None,
+    width: int,
+    precision: str,
+) -> PackedWeights:
+    """Lay out a linear layer in panels of `width` outputs."""
+    outputs, inputs = weight_OI.shape
+    kind = PRECISIONS.index(precision)
+    if inputs % GROUPS[kind]:
+        kind = 0
+    missing = -outputs % width
+    padded_OI: NDArray[Any] = np.pad(weight_OI, ((0, missing), (0, 0)))
+    scale_O, shift_O = np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.int32)
+    if kind == PRECISIONS.index("int8"):
+        largest_O = np.maximum(np.abs(padded_OI).max(axis=1), np.float32(1e-8))
+        scale_O = largest_O / np.float32(LARGEST)
+        padded_OI = np.rint(padded_OI / scale_O[:, None]).astype(np.int8)
+        shift_O = 128 * padded_OI.sum(axis=1, dtype=np.int32)
+    elif kind == PRECISIONS.index("bfloat16"):
+        padded_OI = to_bfloat16(padded_OI)
+    panels = padded_OI.reshape(-1, width, inputs // GROUPS[kind], GROUPS[kind])
+    bias = np.zeros(0, dtype=np.float32) if bias_O is None else bias_O
+    bias = np.pad(bias, (0, outputs + missing - len(bias)))
+    panels = np.ascontiguousarray(panels.transpose(0, 2, 1, 3))
+    return PackedWeights(kind, inputs, outputs, panels, scale_O, shift_O, bias)
+
+
+def to_bfloat16(x: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Return the upper halves of numbers, rounded to the nearest, and to even between two."""
+    bits = x.view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(x), 0x7FC0, rounded).astype(np.uint16)

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from aiayn.kernels.layout import MULTIPLE
 from aiayn.kernels.linear import onednn_linear
+from aiayn.kernels.native import LARGEST
 
-# The largest weight in 8 bits.
-LARGEST = 127
 # Outputs from which on this engine is faster: 1.5 times with 256 rows and 8,000 outputs.
 WIDE, WIDE_ENGINE = 4096, "onednn"
 # Older processors add products of 8 bits in 16; x has only 7 there, so that none overflows.

@@ -15,15 +15,15 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from aiayn import console
-from aiayn.device import is_out_of_memory
 from aiayn.errors import UsageError
-from aiayn.generation.alignment import Alignment
 from aiayn.generation.engine import NumberedSegment
 from aiayn.generation.search import BeamSearch, Hypothesis
 from aiayn.generation.segmentation import Segment
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Translator
+from aiayn.generation.word_alignment import Alignment
 from aiayn.library import Model
+from aiayn.memory import is_out_of_memory
 from aiayn.serving.languages import LanguagePair
 
 # Subwords of either side whose attention is shown: a page grows with the square.

@@ -18,7 +18,8 @@ from aiayn.data.shards import Corpus
 from aiayn.device import choose_precision, float32_products, peak_memory
 from aiayn.distributed import ProcessGroup, join_process_group
 from aiayn.errors import Diverged, counted
-from aiayn.run_folder import RunFolder, has_current_average, list_steps
+from aiayn.model_path import has_current_average
+from aiayn.run_folder import RunFolder, list_steps
 from aiayn.signals import CONTINUE, StopRequest, request_on_signals, stopped
 from aiayn.training.average import average, last_checkpoints
 from aiayn.training.cost import parameters_of

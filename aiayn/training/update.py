@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from aiayn.data.batch import Batch
-from aiayn.device import autocast, if_it_fits, seed_dropout, sum_type
+from aiayn.device import autocast, seed_dropout, sum_type
 from aiayn.distributed import ProcessGroup
 from aiayn.errors import MemoryTooSmall
+from aiayn.memory import if_it_fits
 from aiayn.training.guided import guided_loss
 from aiayn.training.loader import Update
 from aiayn.training.loss import batch_loss
@@ -84,7 +85,7 @@ def accumulate_gradients(
     losses = torch.zeros(numbers, dtype=sum_type(device), device=device)
     for number, (name, batch) in enumerate(fitting, start=1):
         gradients.expect(group if number == len(fitting) else None)
-        loss = if_it_fits(partial(backward, state, name, batch, dtype), device)
+        loss = if_it_fits(partial(backward, state, name, batch, dtype))
         if loss is None:
             state.too_large = batch.padded_tokens
             if batch.rows > 1:

@@ -63,28 +63,31 @@ def settings(alone: bool, a: argparse.Namespace) -> list[tuple[int, int, int]]:
     return [(CORES, 1, size) for size in SIZES] + [(1, CORES, size) for size in SIZES[1:3]]
 
 
-def ours(model: Path, folder: Path, precision: str, compiled: bool = False):
+def share_cores(threads: int) -> None:
     import torch
 
-    from aiayn.data.cache import cache_folder
-    from aiayn.device import prepare_device, share_cores
-    from aiayn.generation.prepare import load_models
+    torch.set_num_threads(threads)
+
+
+def ours(model: Path, folder: Path, precision: str, compiled: bool = False):
+    from aiayn.commands.engines import join_processes, open_translator
+    from aiayn.commands.generate import GenerateOptions
     from aiayn.generation.search import BeamSearch
     from aiayn.generation.translator import Line, Translator
-    from aiayn.kernels.native import compile_once
 
-    cpu = torch.device("cpu")
-    prepare_device(cpu)
-    kernels = compile_once(cache_folder())[0] if compiled else None
-    (file,), networks = load_models([model], cpu, precision, kernels)
-    whole = Translator(networks, file.codec, extra_length=EXTRA)
+    options = GenerateOptions(
+        models=[model], precision=precision, compile=compiled, extra_length=EXTRA
+    )
+    with join_processes(options) as group:
+        whole = open_translator(options, [model], group)
     engines: dict[tuple[int, tuple[int, int, int]], Translator] = {}
 
     def run(texts: list[str], beam: int, setting: tuple[int, int, int]) -> int:
         workers, threads, size = setting
-        share_cores(cpu, threads if workers == 1 else CORES)
+        if not compiled:
+            share_cores(threads if workers == 1 else CORES)
         if (beam, setting) not in engines:
-            lengths = [len(ids) for ids in file.codec.encode_source_batch(texts)]
+            lengths = [len(ids) for ids in whole.codec.encode_source_batch(texts)]
             while engines:
                 engines.popitem()[1].close()
             engines[beam, setting] = replace(

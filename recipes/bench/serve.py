@@ -143,18 +143,13 @@ def percentile(seconds: list[float], part: float) -> float:
 
 def open_file_engine(model: Path, a: argparse.Namespace):
     """Return what translates a file as `aiayn generate` does, in this process and its forks."""
-    import torch
-
-    from aiayn.commands.engines import open_translator
+    from aiayn.commands.engines import join_processes, open_translator
     from aiayn.commands.generate import GenerateOptions
-    from aiayn.device import prepare_device
-    from aiayn.distributed import ProcessGroup
     from aiayn.generation.streaming import Line
 
-    cpu = torch.device("cpu")
-    prepare_device(cpu)
     options = GenerateOptions(models=[model], precision=a.precision, compile=a.compile)
-    translator = open_translator(options, [model], ProcessGroup(0, 1, cpu))
+    with join_processes(options) as group:
+        translator = open_translator(options, [model], group)
 
     def translate(texts: list[str]) -> list[str]:
         return [one.text for one in translator.translate_window([Line(t) for t in texts])]

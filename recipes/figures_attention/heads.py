@@ -25,7 +25,7 @@ from aiayn.data.text import read_lines
 from aiayn.data.vocabulary import SPACE
 from aiayn.figures.svg import Drawing, element, stack, text
 from aiayn.generation.attention_maps import compute_attention
-from aiayn.run_folder import find_model
+from aiayn.model_path import find_model
 from aiayn.special_ids import EOS
 
 Weights = NDArray[np.float64]
