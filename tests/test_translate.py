@@ -20,7 +20,8 @@ from aiayn.generation import translator as translator_module
 from aiayn.generation.search import BeamSearch
 from aiayn.generation.segmentation import cut
 from aiayn.generation.streaming import Line, windows
-from aiayn.generation.translator import Output, Translator, translate_lines
+from aiayn.generation.translate_lines import translate_lines
+from aiayn.generation.translator import Output, Translator
 from aiayn.model_path import find_model
 from aiayn.special_ids import EOS
 
@@ -275,3 +276,33 @@ def test_what_one_process_cannot_translate_ends_all(
     with pytest.raises(raised) as ended:
         list(translate_lines(translator, [Line("ba")], group, report=lambda lines: None))
     assert 4 in (getattr(ended.value, "code", 0), getattr(ended.value, "exit_code", 0))
+
+
+class OneOfTwo(ProcessGroup):
+    """One of two processes; what the other one found is not there."""
+
+    def broadcast(self, value):
+        return value
+
+    def together(self, action):
+        return action()
+
+    def gather(self, items, total):
+        raise StopIteration
+
+
+def test_long_and_short_lines_in_turn_are_shared_fairly(translator, monkeypatch):
+    words = []
+
+    def count(self, lines, report):
+        words.append(sum(len(line.text.split()) for line in lines))
+        return []
+
+    monkeypatch.setattr(Translator, "translate_window", count)
+    lines = [Line("ba " * (1 + 9 * (n % 2))) for n in range(100)]
+    for rank in range(2):
+        group = OneOfTwo(rank, 2, torch.device("cpu"))
+        monkeypatch.setattr(OneOfTwo, "is_first", True)
+        with pytest.raises(RuntimeError):
+            list(translate_lines(translator, lines, group, report=lambda lines: None))
+    assert words == [275, 275]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from aiayn.config import Config
     from aiayn.data.codec import Codec
     from aiayn.generation.start_search import Network
-    from aiayn.generation.translator import Processes, Translator
+    from aiayn.generation.translate_lines import Processes
+    from aiayn.generation.translator import Translator
     from aiayn.kernels.native import NativeKernels
 
 EngineName = Literal["torch", "ctranslate2"]

@@ -240,7 +240,7 @@ def generate(options: GenerateOptions) -> None:
     # Before torch is imported, which takes a second: a mistake is reported at once.
     options.check()
     from aiayn.data.language_tags import find_tag
-    from aiayn.generation.translator import translate_lines
+    from aiayn.generation.translate_lines import translate_lines
     from aiayn.model_path import find_model
 
     paths = [find_model(model) for model in options.models]
@@ -280,7 +280,7 @@ def write_translations(
     from aiayn.data.language_tags import tag_line
     from aiayn.generation.output import OutputFormat, open_output
     from aiayn.generation.streaming import read_input
-    from aiayn.generation.translator import unusual_features
+    from aiayn.generation.translate_lines import unusual_features
 
     first_lines: dict[str, list[int]] = defaultdict(list)
     layout = OutputFormat(
@@ -334,7 +334,7 @@ def describe(path: Path) -> str:
 
 def report(unusual: Counter[str], first_lines: dict[str, list[int]], strict: bool) -> None:
     """Say which lines were unusual; raise a DataError about them if --strict asks for it."""
-    from aiayn.generation.translator import STRICT
+    from aiayn.generation.translate_lines import STRICT
 
     def where(what: str, count: int) -> str:
         numbers = ", ".join(f"{number:,}" for number in first_lines.get(what, ()))

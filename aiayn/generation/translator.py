@@ -2,11 +2,11 @@
 
 import sys
 import zlib
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from aiayn.data.codec import Codec
 from aiayn.data.language_tags import tag_length
 from aiayn.data.trees import delinearize, write
 from aiayn.data.workers import Workers
-from aiayn.errors import DataError, MemoryTooSmall, UsageError
+from aiayn.errors import DataError, MemoryTooSmall
 from aiayn.generation.engine import ROWS, Found, NumberedSegment
 from aiayn.generation.native_model import NativeModel
 from aiayn.generation.search import DEFAULT, BeamSearch, Hypothesis, Search, Task
@@ -31,21 +31,14 @@ from aiayn.generation.word_alignment import (
     spell_words,
 )
 from aiayn.memory import if_it_fits
-from aiayn.single_process import SingleProcess
 from aiayn.special_ids import EOS
-
-if TYPE_CHECKING:
-    from aiayn.distributed import ProcessGroup
 
 # Lines that are sorted by length together, for each worker and at least two.
 WINDOW = 1024
 # Parts of them that each worker gets one after the other, unless they would have too few lines.
 PARTS, SMALLEST_PART = 2, 16
-# What `--strict` does not accept.
-STRICT = ("translated in pieces", "at the length limit", "not UTF-8")
 
 Report = Callable[[int], None]
-Processes = Union["ProcessGroup", SingleProcess]
 # The worth of each of some texts as a translation of the same line.
 Utility = Callable[[list[str]], list[float]]
 
@@ -124,7 +117,7 @@ class Translator:
         if self.workers == 1 or len(lines) < SMALLEST_PART * parts:
             return self._translate(lines, report)
         # Each part has lines of all lengths, and takes about as long as another.
-        order = sorted(range(len(lines)), key=lambda number: -len(lines[number].text))
+        order = by_length(lines)
         shares = [order[i::parts] for i in range(parts)]
         found: dict[int, Translation] = {}
         results = self._processes.map([lines[number] for number in share] for share in shares)
@@ -349,6 +342,11 @@ class Translator:
         )
 
 
+def by_length(lines: Sequence[Line]) -> list[int]:
+    """Return the numbers of lines, the longest first."""
+    return sorted(range(len(lines)), key=lambda number: -len(lines[number].text))
+
+
 def rank(translation: Translation, utility: Utility, keeps: int | None) -> Translation:
     """Put the outputs of a line in the order of their worth, each text once.
 
@@ -361,40 +359,3 @@ def rank(translation: Translation, utility: Utility, keeps: int | None) -> Trans
     for output, value in sorted(outputs, key=lambda pair: -pair[1]):
         once.setdefault(output.text, output._replace(score=value))
     return translation._replace(outputs=[*once.values()][:keeps])
-
-
-def translate_lines(
-    translator: Translator, lines: Iterable[Line], group: Processes, report: Report
-) -> Iterator[tuple[Line, Translation]]:
-    """Yield each line with its translation, in order; a collective call of all processes."""
-    source = windows(lines if group.is_first else (), translator.window * group.world_size)
-    alone = group.world_size == 1
-    while window := _next_window(source, group):
-        own = [line for _, line in group.share(window)]
-        each = report if alone else lambda lines: None
-        # What a process cannot translate ends all of them, rather than let the others wait.
-        found = group.together(partial(translator.translate_window, own, each))
-        yield from zip(window, group.gather(found, len(window)), strict=True)
-        if not alone:
-            report(len(window))
-
-
-def _next_window(source: Iterator[list[Line]], group: Processes) -> list[Line]:
-    """Return the lines that come next; if they cannot be read, the other processes end."""
-    try:
-        window = next(source, [])
-    except (DataError, UsageError, OSError):
-        group.broadcast([])
-        raise
-    return group.broadcast(window)
-
-
-def unusual_features(line: Line, translation: Translation) -> Counter[str]:
-    """Count what is out of the ordinary about a line."""
-    found = Counter({f"repaired ({kind})": 1 for kind in translation.repairs})
-    found["empty"] = translation.pieces == 0
-    found["translated in pieces"] = translation.pieces > 1
-    found["at the length limit"] = not translation.outputs[0].finished
-    # U+FFFD stands for bytes that are not UTF-8, unless the input has that character itself.
-    found["not UTF-8"] = "\ufffd" in line.text and line.text.encode() != line.raw
-    return found
