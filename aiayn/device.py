@@ -204,6 +204,15 @@ def read_together(floats: Tensor, ids: Tensor) -> tuple[NDArray[np.float32], NDA
     return np.ascontiguousarray(found).view(np.float32), wanted.astype(np.int64)
 
 
+def free_memory(device: torch.device) -> int | None:
+    """Return the bytes of a GPU that are free; None for devices that share the host's."""
+    if device.type != "cuda":
+        return None
+    # What torch has cached and does not use is free, too.
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + cached
+
+
 def peak_memory(device: torch.device) -> int:
     """Return the peak memory of this process in bytes: of the GPU, or of the host."""
     if device.type == "cuda":

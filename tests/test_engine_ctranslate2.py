@@ -12,7 +12,7 @@ from aiayn.errors import UsageError
 
 pytest.importorskip("ctranslate2")
 
-from aiayn.export import converted
+from aiayn.data import cache
 from aiayn.export.converted import convert_once
 
 LINES = "\n".join([*sentences(20, seed=31), "", "ba " * 300, "  "]).encode()
@@ -145,7 +145,7 @@ def test_a_cache_that_others_may_write_to_is_refused(model, tmp_path):
 
 
 def test_conversions_that_were_not_used_for_longest_go(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(converted, "KEPT", 1)
+    monkeypatch.setattr(cache, "KEPT", 1)
     old = tmp_path / "cache" / "aiayn" / "ctranslate2-of-another-model"
     old.mkdir(parents=True, mode=0o700)
     old.parent.chmod(0o700)

@@ -5,11 +5,13 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, assert_never, cast
 
 from aiayn import console
+from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.workers import count_cores
 from aiayn.errors import UsageError
 from aiayn.memory import keep_freed_memory
@@ -106,12 +108,15 @@ def _open_torch(
     options: "GenerateOptions", paths: list[Path], device: "torch.device"
 ) -> "Translator":
     from aiayn.device import share_cores
+    from aiayn.generation.batch_size import batch_that_fits
     from aiayn.generation.prepare import load_models
 
     files, networks = load_models(paths, device, options.precision)
     configs, codec = [file.config for file in files], files[0].codec
     workers = share_cores(device, options.threads)
-    return _translator(options, networks, configs, codec, workers)
+    translator = _translator(options, networks, configs, codec, workers)
+    tokens, rows = batch_that_fits(networks, translator.search.width)
+    return replace(translator, batch_tokens=options.batch_tokens or tokens, rows=rows)
 
 
 def _open_compiled(options: "GenerateOptions", paths: list[Path], *, say: bool) -> "Translator":
@@ -145,7 +150,7 @@ def _translator(
         codec,
         options.search(decode),
         options.extra_length_of(decode),
-        options.batch_tokens,
+        options.batch_tokens or DECODING_BATCH_TOKENS,
         workers=workers,
         longest=decode.longest,
         aligns=options.align,
@@ -211,7 +216,7 @@ def _open_ctranslate2(
         codec=file.codec,
         search=cast(BeamSearch, options.search(decode)),
         extra_length=options.extra_length_of(decode),
-        batch_tokens=options.batch_tokens,
+        batch_tokens=options.batch_tokens or DECODING_BATCH_TOKENS,
         workers=workers,
         longest=decode.longest,
         aligns=options.align,

@@ -52,6 +52,7 @@ _rule = partial(typer.Option, rich_help_panel="Search", show_default=False)
 _sample = partial(typer.Option, rich_help_panel="Sampling")
 _format = partial(typer.Option, rich_help_panel="Output")
 _run = partial(typer.Option, rich_help_panel="Running")
+BATCH_DEFAULT = f"{DECODING_BATCH_TOKENS}; on a GPU what its memory holds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +131,7 @@ class GenerateOptions:
     the same up to rounding."""
     threads: Annotated[int, _run(min=0)] = 0
     """CPU cores to use; 0: all."""
-    batch_tokens: Annotated[int, _run(min=1)] = DECODING_BATCH_TOKENS
+    batch_tokens: Annotated[int | None, _run(min=1, show_default=BATCH_DEFAULT)] = None
     """Padded source tokens that are decoded at once."""
 
     def check(self) -> None:

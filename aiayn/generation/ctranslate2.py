@@ -14,7 +14,7 @@ from typing import Any
 import ctranslate2
 import numpy as np
 
-from aiayn.generation.engine import ROWS, Found, NumberedSegment, tokens_at_once
+from aiayn.generation.engine import Found, NumberedSegment, tokens_at_once
 from aiayn.generation.rules import NO_RULES
 from aiayn.generation.search import BeamSearch, Hypothesis
 from aiayn.generation.segmentation import Segment
@@ -48,7 +48,9 @@ class CTranslate2Translator(Translator):
         """Translate lines together; `report` is called with how many more are done."""
         return self._translate(lines, report)  # by the workers of CTranslate2 itself
 
-    def steps(self, work: deque[NumberedSegment], most: int = ROWS) -> Iterator[list[Found]]:
+    def steps(
+        self, work: deque[NumberedSegment], most: int | None = None
+    ) -> Iterator[list[Found]]:
         """Search all the work that is there; yield it, and go on with what came meanwhile."""
         while work:
             numbers, segments = zip(*[work.popleft() for _ in range(len(work))], strict=True)

@@ -12,7 +12,7 @@ from aiayn.generation.search import Hypothesis, SearchState
 from aiayn.generation.segmentation import Segment
 from aiayn.generation.step import Step, round_up
 
-# Hypotheses that grow at once: with more, products are hardly faster.
+# Hypotheses that grow at once on a CPU: with more, products are hardly faster.
 ROWS = 512
 # New sentences are encoded together, as soon as this part of the places is free.
 ADMITTED_PART = 8
@@ -30,8 +30,10 @@ class Engine:
     step: Step
     batch_tokens: int
     """Padded source tokens of all sentences that are searched at once."""
-    most: int = ROWS
-    """Sentences that are searched at once, at most."""
+    rows: int = ROWS
+    """Hypotheses that grow at once, at most."""
+    most: int | None = None
+    """Sentences that are searched at once, at most; None: any number."""
 
     def steps(self, work: deque[NumberedSegment]) -> Iterator[list[Found]]:
         """Yield after each step the hypotheses of what has ended with it, by its number.
@@ -86,7 +88,7 @@ class Engine:
         """Return how many sentences are searched at once, of which the longest is so long."""
         width = self.state.width
         tokens = tokens_at_once(self.batch_tokens, width)
-        places = max(1, min(tokens // longest, ROWS // width, self.most))
+        places = max(1, min(tokens // longest, self.rows // width, self.most or self.rows))
         # Few sizes, an eighth apart: room is not made anew for each length.
         step = 1 << max(0, places.bit_length() - 3)
         return places // step * step

@@ -23,7 +23,8 @@ def start_search(
     work: deque[NumberedSegment],
     *,
     batch_tokens: int,
-    most: int,
+    rows: int,
+    most: int | None,
     trees: bool,
 ) -> Iterator[list[Found]]:
     """Search sentences; yield after each step what has ended."""
@@ -36,7 +37,9 @@ def start_search(
     if len(models) == 1 and isinstance(models[0], NativeModel) and not restricted:
         assert isinstance(search, BeamSearch)
         decoder = NativeDecoder(models[0], search.width)
-        return Engine(NativeBeams(search, decoder), decoder, batch_tokens, most).steps(work)
+        return Engine(NativeBeams(search, decoder), decoder, batch_tokens, rows, most).steps(
+            work
+        )
     # Loaded here: torch takes a second, in which the compiled search is done with many lines.
     import torch
 
@@ -49,5 +52,5 @@ def start_search(
         for model in models
     ]
     step = steps[0] if len(steps) == 1 else Ensemble(steps)
-    engine = Engine(search.start(), step, batch_tokens, most)
+    engine = Engine(search.start(), step, batch_tokens, rows, most)
     return torch.inference_mode()(engine.steps)(work)

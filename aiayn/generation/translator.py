@@ -91,6 +91,8 @@ class Translator:
     extra_length: int = DEFAULT.extra_length
     batch_tokens: int = DECODING_BATCH_TOKENS
     """Padded source tokens that go through the network at once."""
+    rows: int = ROWS
+    """Hypotheses of all sentences that grow at once."""
     workers: int = 1
     """Processes that translate in parallel on a CPU, each with one thread."""
     longest: int = DEFAULT.longest
@@ -327,7 +329,9 @@ class Translator:
             found += ended  # at once: if memory runs out later, what is found stays
         return True
 
-    def steps(self, work: deque[NumberedSegment], most: int = ROWS) -> Iterator[list[Found]]:
+    def steps(
+        self, work: deque[NumberedSegment], most: int | None = None
+    ) -> Iterator[list[Found]]:
         """Search so many sentences at once, at most; yield after each step what has ended.
 
         More may be added to the work between two steps.
@@ -337,6 +341,7 @@ class Translator:
             self.search,
             work,
             batch_tokens=self.batch_tokens,
+            rows=self.rows,
             most=most,
             trees=self._symbols is not None,
         )
