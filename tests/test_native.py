@@ -19,7 +19,8 @@ from torch import nn
 from toy import sentences
 
 from aiayn.checkpoint import load_model, save_model
-from aiayn.errors import UsageError
+from aiayn.commands.engines import share_cores_compiled
+from aiayn.errors import DataError, UsageError
 from aiayn.generation.decoder import CachedDecoder
 from aiayn.generation.engine import Engine
 from aiayn.generation.native_beams import NativeBeams
@@ -299,6 +300,76 @@ def test_another_model_under_the_same_name_is_packed_anew(kernels, tmp_path, mon
         found.append(model.packed.config.model.d_k)
     assert found == [found[0], 32, found[0]]
     assert len(list((tmp_path / "aiayn").glob("packed-*"))) == 2
+
+
+def test_all_learned_positions_are_packed(kernels):
+    file = random_model(positions="learned", max_positions=2000)
+    model = native_model(file, kernels)
+    rows = torch.from_numpy(model.positions("source", 2000))
+    assert torch.equal(rows, file.build().source_positions(0, 2000))
+    with pytest.raises(DataError, match="2,000 positions"):
+        model.positions("source", 2001)
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_not_kept(kernels, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "model.pt"
+    save_model(path, random_model())
+
+    def replace_and_load(path):
+        save_model(path, random_model(d_k=32))
+        return load_model(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("aiayn.checkpoint.load_model", replace_and_load)
+        with pytest.raises(DataError, match="was replaced"):
+            load_native_models([path], kernels, "float32")
+    assert not list((tmp_path / "aiayn").glob("packed-*"))
+
+
+@pytest.mark.parametrize("file", ["about.json", "weights.bin", "shared.model", "settings.json"])
+@pytest.mark.parametrize("damage", ["gone", "torn", "changed"])
+def test_a_damaged_cache_is_made_anew(kernels, tmp_path, monkeypatch, file, damage):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "model.pt"
+    save_model(path, random_model())
+    (wanted,) = load_native_models([path], kernels, "float32")
+    (folder,) = (tmp_path / "aiayn").glob("packed-*")
+    damaged = folder / file
+    content = damaged.read_bytes()
+    middle = len(content) // 2
+    if damage == "gone":
+        damaged.unlink()
+    elif damage == "torn":
+        damaged.write_bytes(content[:middle])
+    else:
+        changed = bytearray(content)
+        changed[middle] ^= 1
+        damaged.write_bytes(changed)
+    (found,) = load_native_models([path], kernels, "float32")
+    assert damaged.read_bytes() == content
+    for name, array in wanted.packed.arrays.items():
+        np.testing.assert_array_equal(found.packed.arrays[name], array)
+
+
+def test_a_cache_that_is_full_is_done_without(kernels, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = tmp_path / "model.pt"
+    save_model(path, random_model())
+
+    def fail(self, folder):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PackedModel, "save", fail)
+    (model,) = load_native_models([path], kernels, "float32")
+    assert model.packed.arrays
+    assert "No space left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "threads"), [("100000", 0), ("", 100000), ("many", 0)])
+def test_there_are_no_more_processes_than_cores(monkeypatch, given, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    assert 1 <= share_cores_compiled(threads) <= os.cpu_count()
 
 
 def test_compiled_search_does_not_load_torch(trained, tmp_path):

@@ -247,6 +247,12 @@ def test_half_a_character_is_replaced(served):
     )
 
 
+def test_half_a_character_in_the_name_of_a_language_is_refused(served):
+    body = b'{"q":"a","source":"\\ud800","target":"de"}'
+    status, answer = served.ask("POST", "/translate", body)[:2]
+    assert (status, list(json.loads(answer))) == (400, ["error"])
+
+
 def talk(served, sent: bytes) -> bytes:
     """Send bytes and return all that comes back before the server hangs up."""
     with closing(socket.create_connection(("127.0.0.1", served.port), SECONDS)) as client:

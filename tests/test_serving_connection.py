@@ -1,6 +1,7 @@
 """HTTP over one connection: what arrives late, in parts, at once, or not at all."""
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
@@ -49,6 +50,9 @@ async def listening(host):
     async with asyncio.timeout(SECONDS):
         yield listener.sockets[0].getsockname()[1]
     listener.close()
+    for client in host.clients:
+        client.transport.abort()
+    await until(lambda: not host.clients)
 
 
 async def until(holds):
@@ -232,3 +236,83 @@ def test_a_server_that_closes_ends_connections_with_their_answers():
     answer = talk(GET, host_of=Closing)
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert b"Connection: close" in answer
+
+
+def ends_in_time(monkeypatch, use) -> None:
+    """Check that a connection goes after what `use` does, though the client stays."""
+    for name in ("HEAD_SECONDS", "BODY_SECONDS", "ANSWER_SECONDS", "IGNORED_SECONDS"):
+        monkeypatch.setattr(connection, name, 0.2)
+
+    async def run():
+        host = EchoHost()
+        async with listening(host) as port:
+            loop = asyncio.get_running_loop()
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.setblocking(False)
+                await until(lambda: host.clients)
+                await use(loop, client, host)
+                await until(lambda: not host.clients)
+
+    asyncio.run(run())
+
+
+def test_a_client_whose_body_does_not_come_may_not_stay(monkeypatch):
+    async def use(loop, client, host):
+        await loop.sock_sendall(client, post(b"hello")[:-1])
+
+    ends_in_time(monkeypatch, use)
+
+
+def test_a_client_that_does_not_take_a_small_answer_may_not_stay(monkeypatch):
+    async def use(loop, client, host):
+        server = host.clients[0]
+        while host.clients and not server.transport.get_write_buffer_size():
+            await loop.sock_sendall(client, post(b"x" * 30_000))
+            await asyncio.sleep(0.005)
+
+    ends_in_time(monkeypatch, use)
+
+
+def test_closing_again_and_again_does_not_give_a_client_more_time(monkeypatch):
+    async def use(loop, client, host):
+        server = host.clients[0]
+        sending = loop.create_task(
+            loop.sock_sendall(client, post(b"x" * host.longest_body) * 2)
+        )
+        await until(lambda: server.transport.get_write_buffer_size())
+        while host.clients:
+            server.close()
+            await asyncio.sleep(0.01)
+        sending.cancel()
+
+    ends_in_time(monkeypatch, use)
+
+
+def test_an_answer_that_fails_ends_the_connection(monkeypatch):
+    async def fail(self, request):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(EchoHost, "answer", fail)
+    assert talk(GET) == b""
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_flood_of_requests_is_read_only_as_fast_as_it_is_answered(reads):
+    async def run():
+        host, most = EchoHost(), 0
+        async with listening(host) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            if not reads:
+                writer.transport.pause_reading()
+            end = asyncio.get_running_loop().time() + 0.5
+            while asyncio.get_running_loop().time() < end:
+                if writer.transport.get_write_buffer_size() < 1 << 20:
+                    writer.write(GET * 10_000)
+                if reads:
+                    await reader.read(1 << 20)
+                await asyncio.sleep(0)
+                most = max([most, *(len(client.received) for client in host.clients)])
+            writer.transport.abort()
+        return most
+
+    assert 0 < asyncio.run(run()) < 600_000

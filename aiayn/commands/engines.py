@@ -164,7 +164,7 @@ def share_cores_compiled(threads: int) -> int:
         return 1
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     cores = int(allowed) if allowed.isascii() and allowed.isdigit() else 0
-    return min(threads, os.cpu_count() or threads) or cores or count_cores()
+    return min(threads or cores or count_cores(), os.cpu_count() or 1)
 
 
 def _compile(precision: str, *, say: bool) -> "NativeKernels":

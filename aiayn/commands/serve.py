@@ -74,6 +74,7 @@ class ServeOptions:
             device=self.device,
             precision=self.precision,
             threads=self.threads,
+            align=True,  # what alignments need is loaded before any request, too
         )
 
 

@@ -4,11 +4,12 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from aiayn.data.atomic import lock_folder, write_folder
-from aiayn.errors import UsageError
+from aiayn.errors import DataError, UsageError
 
 # Folders of each kind that are kept: those that were used last.
 KEPT = 8
@@ -42,14 +43,21 @@ def cache_folder() -> Path:
 def read_or_write(
     kind: str, key: str, write: Callable[[Path], None], read: Callable[[Path], Found]
 ) -> Found:
-    """Return what a folder of the cache holds; if it is not there, it is written first."""
+    """Return what a folder of the cache holds; if it is not there, it is written first.
+
+    One that cannot be read is written anew.
+    """
     root = cache_folder()
     folder = root / f"{kind}-{key}"
     with lock_folder(root, patience=PATIENCE):
-        if not folder.is_dir():
-            with write_folder(folder) as unfinished:
-                write(unfinished)
-        os.utime(folder)
+        with suppress(OSError):  # the cache may be read-only
+            os.utime(folder)
+        try:
+            return read(folder)
+        except (OSError, ValueError, LookupError, TypeError, DataError):
+            shutil.rmtree(folder, ignore_errors=True)
+        with write_folder(folder, replace=True) as unfinished:
+            write(unfinished)
         by_use = sorted(root.glob(f"{kind}-*"), key=lambda each: -each.stat().st_mtime)
         for old in by_use[KEPT:]:
             shutil.rmtree(old, ignore_errors=True)

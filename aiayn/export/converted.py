@@ -22,4 +22,4 @@ def convert_once(path: Path, file: ModelFile) -> Path:
         console.say(f"converted {path} for CTranslate2, kept in {folder.parent}")
 
     key = f"{ctranslate2.__version__}-{FORM}-{file_sha256(path)}"
-    return read_or_write("ctranslate2", key, convert, lambda folder: folder)
+    return read_or_write("ctranslate2", key, convert, lambda folder: folder.resolve(True))

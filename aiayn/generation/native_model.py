@@ -7,6 +7,7 @@ L positions; D d_model.
 """
 
 import json
+import zlib
 from collections.abc import Sequence
 from ctypes import Array
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aiayn import console
 from aiayn.config import Config
 from aiayn.config_file import from_settings
 from aiayn.data.atomic import file_sha256
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from aiayn.model.transformer import Transformer
 
 # Another form of what `save` writes gets another number.
-FORM = 1
+FORM = 2
 ABOUT, WEIGHTS = "about.json", "weights.bin"
 # Where arrays begin in the file of weights, as vector instructions like it.
 ALIGNMENT = 64
@@ -82,6 +84,8 @@ class PackedModel:
                     known[key] = file.tell()
                     file.write(array.data)
                 about["arrays"][name] = known[key], array.dtype.name, array.shape
+        about["checksum"] = zlib.crc32((folder / WEIGHTS).read_bytes())
+        about["vocabulary"] = self.codec.fingerprint
         (folder / ABOUT).write_text(json.dumps(about))
 
     @classmethod
@@ -94,6 +98,10 @@ class PackedModel:
         memory = memory[start : start + size]
         with (folder / WEIGHTS).open("rb") as file:
             file.readinto(memory.data)
+        codec = Codec.load(folder)
+        found = zlib.crc32(memory.data), codec.fingerprint
+        if found != (about["checksum"], about["vocabulary"]):
+            raise DataError(f"{folder} is damaged")
         arrays: dict[str, NDArray[Any]] = {
             name: np.frombuffer(memory, kind, int(np.prod(shape)), offset).reshape(shape)
             for name, (offset, kind, shape) in about["arrays"].items()
@@ -104,7 +112,7 @@ class PackedModel:
             )
             for name, sizes in about["linears"].items()
         }
-        return cls(from_settings(about["config"]), Codec.load(folder), linears, arrays)
+        return cls(from_settings(about["config"]), codec, linears, arrays)
 
 
 @dataclass(frozen=True)
@@ -211,18 +219,29 @@ def load_native_models(
 
 def _load(path: Path, kernels: NativeKernels, precision: str) -> NativeModel:
     """Read what was made of a model file before; else make it."""
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist", fix="check the path")
+    digest = file_sha256(path)
 
-    def write(folder: Path) -> None:
+    def pack() -> PackedModel:
         # Loaded here: torch takes a second.
         from aiayn.checkpoint import load_model
         from aiayn.generation.pack_model import pack_model
 
-        pack_model(load_model(path), kernels.panel_width, precision).save(folder)
+        file = load_model(path)
+        if file_sha256(path) != digest:
+            raise DataError(f"{path} was replaced while it was read", fix="run it again")
+        return pack_model(file, kernels.panel_width, precision)
 
-    if not path.is_file():
-        raise UsageError(f"{path} does not exist", fix="check the path")
-    key = f"{FORM}-{kernels.panel_width}-{precision}-{file_sha256(path)}"
-    return NativeModel(read_or_write("packed", key, write, PackedModel.load), kernels, path)
+    key = f"{FORM}-{kernels.panel_width}-{precision}-{digest}"
+    try:
+        found = read_or_write(
+            "packed", key, lambda folder: pack().save(folder), PackedModel.load
+        )
+    except OSError as problem:
+        console.warn(f"the packed weights are not kept in the cache: {problem.strerror}")
+        found = pack()
+    return NativeModel(found, kernels, path)
 
 
 def require_one_vocabulary(paths: Sequence[Path], codecs: Sequence[Codec]) -> None:

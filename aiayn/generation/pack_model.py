@@ -12,7 +12,7 @@ from aiayn.generation.prepare import prepare
 from aiayn.kernels.native import PackedWeights, pack_weights
 from aiayn.model.layers import AddAndNorm, DecoderLayer, EncoderLayer
 
-# Positions whose vectors are kept: more are computed when they are needed.
+# Positions whose vectors are kept, of any number: more are computed when they are needed.
 POSITIONS = 1024
 
 
@@ -24,7 +24,7 @@ def pack_model(file: ModelFile, panel_width: int, precision: str) -> PackedModel
         "source_embedding": as_array(model.source_embedding.weight),
         "target_embedding": as_array(model.target_embedding.weight),
     }
-    rows = min(POSITIONS, model.longest or POSITIONS)
+    rows = model.longest or POSITIONS
     for side, positions in (
         ("source", model.source_positions),
         ("target", model.target_positions),

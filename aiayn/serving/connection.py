@@ -61,12 +61,12 @@ class Response:
     @classmethod
     def of_json(cls, value: object) -> "Response":
         """Return an answer in JSON."""
-        return cls(dumps(value, ensure_ascii=False).encode())
+        return cls(encode_json(value))
 
     @classmethod
     def of_error(cls, refused: Refused) -> "Response":
         """Return an answer that says what is wrong."""
-        body = dumps({"error": refused.message}, ensure_ascii=False).encode()
+        body = encode_json({"error": refused.message})
         return cls(body, status=refused.status, headers=refused.headers)
 
     def encode(self, *, keeps_alive: bool, with_body: bool = True) -> bytes:
@@ -84,6 +84,11 @@ class Response:
         lines += [f"{name}: {value}" for name, value in headers.items()]
         head = "\r\n".join(lines).encode("latin-1") + END_OF_HEAD
         return head + self.body if with_body else head
+
+
+def encode_json(value: object) -> bytes:
+    """Return a value in JSON; half of a character, which JSON can spell, is replaced."""
+    return dumps(value, ensure_ascii=False).encode(errors="replace")
 
 
 @lru_cache(maxsize=1)
@@ -143,9 +148,10 @@ class Connection(asyncio.Protocol):
         return self.head is None and self.answering is None and self.ignored is None
 
     def close(self) -> None:
-        """End the connection; what is written already is still sent."""
-        self.transport.close()
-        self._wait(ANSWER_SECONDS, self.transport.abort)
+        """End the connection; what is written already is still sent, if it is taken in time."""
+        if not self.transport.is_closing():
+            self.transport.close()
+            self._wait(ANSWER_SECONDS, self.transport.abort)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for a request."""
@@ -174,8 +180,15 @@ class Connection(asyncio.Protocol):
         self.received += data
         if self.answering is None:
             self._advance()
-        elif len(self.received) > LONGEST_HEAD:
+        self._limit_reading()
+
+    def _limit_reading(self) -> None:
+        """Read no further while there is enough to do."""
+        waits = self.answering is not None or not self.is_writable
+        if waits and len(self.received) > LONGEST_HEAD:
             self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
 
     def pause_writing(self) -> None:
         """Wait for a client that does not take its answer."""
@@ -188,6 +201,7 @@ class Connection(asyncio.Protocol):
         if self.answering is None and self.ignored is None:
             self._wait(HEAD_SECONDS, self.close)
             self._advance()
+            self._limit_reading()
 
     def _wait(self, seconds: float, give_up: Callable[[], None]) -> None:
         """Give the client this time from now on, in place of what it had."""
@@ -202,6 +216,7 @@ class Connection(asyncio.Protocol):
         self.timer = self.loop.call_at(self.deadline, self._look_at_clock)
 
     def _look_at_clock(self) -> None:
+        self.timer = None
         if self.loop.time() < self.deadline or self.answering:
             # An answer has a limit of its own.
             self.deadline = max(self.deadline, self.loop.time() + 1)
@@ -259,18 +274,24 @@ class Connection(asyncio.Protocol):
 
     async def _answer(self, request: Request) -> None:
         """Answer a request, and go on with the next."""
-        response = await self.host.answer(request)
-        self.answering = None
-        keeps_alive = request.keeps_alive and not self.host.is_closing
+        try:
+            response = await self.host.answer(request)
+            keeps_alive = request.keeps_alive and not self.host.is_closing
+            encoded = response.encode(
+                keeps_alive=keeps_alive, with_body=request.method != "HEAD"
+            )
+        except BaseException:
+            self.transport.abort()
+            raise
+        finally:
+            self.answering = None
         self._wait(HEAD_SECONDS, self.close)
-        self.transport.write(
-            response.encode(keeps_alive=keeps_alive, with_body=request.method != "HEAD")
-        )
+        self.transport.write(encoded)
         if not keeps_alive:
             self.close()
             return
-        self.transport.resume_reading()
         self._advance()
+        self._limit_reading()
 
     def _refuse(self, refused: Refused) -> None:
         """Say what is wrong, and end the connection."""
