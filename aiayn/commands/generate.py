@@ -128,7 +128,7 @@ class GenerateOptions:
     exact, and bfloat16 is faster where the processor has it (AVX512_BF16, AMX)."""
     compile: Annotated[bool, _run("--compile")] = False
     """Decode by code that g++ compiles for this processor, once: much faster on a CPU, and
-    the same up to rounding."""
+    the same up to rounding. Code and weights are kept in ~/.cache/aiayn for the next time."""
     threads: Annotated[int, _run(min=0)] = 0
     """CPU cores to use; 0: all."""
     batch_tokens: Annotated[int | None, _run(min=1, show_default=BATCH_DEFAULT)] = None
