@@ -21,9 +21,12 @@ RUNNING = BASIC | {
     "device",
     "distributed",
     "kernels",
+    "memory",
     "model",
+    "model_path",
     "run_folder",
     "signals",
+    "single_process",
 }
 
 # What each part of the package may import besides itself.
@@ -35,7 +38,9 @@ MAY_IMPORT = {
     "presets": {"config", "config_file", "errors"},
     "console": BASIC,
     "signals": BASIC,
-    "device": BASIC,
+    "memory": set(),
+    "single_process": set(),
+    "device": BASIC | {"memory"},
     "distributed": BASIC | {"device"},
     "kernels": {"config", "device", "errors"},
     "model": {"config", "errors", "kernels", "special_ids"},
@@ -45,7 +50,8 @@ MAY_IMPORT = {
     "checkpoint": BASIC
     | {"data.atomic", "data.codec", "data.text", "device", "model", "plain_file"},
     "plain_file": set(),
-    "run_folder": BASIC | {"checkpoint", "console", "data", "plain_file"},
+    "model_path": BASIC | {"console", "plain_file"},
+    "run_folder": BASIC | {"checkpoint", "console", "data", "model_path"},
     # Held-out text is translated and scored as `generate` and `score` do it.
     "validation": RUNNING | {"generation", "scoring"},
     "training": RUNNING | {"validation"},
@@ -63,6 +69,21 @@ MAY_IMPORT = {
     "__init__": {"config", "errors", "generation", "library", "model", "presets"},
 }
 MAY_IMPORT_ANYTHING = {"cli", "commands"}
+
+# The program loads what a command needs, and the console a progress bar when it draws one:
+# `aiayn --help` waits for neither. Compiled decoding does without torch, which these load for
+# what it does not do itself.
+MAY_IMPORT_LATE = {
+    "cli",
+    "commands",
+    "console",
+    "generation.native_decoder",
+    "generation.native_model",
+    "generation.search",
+    "generation.start_search",
+    "generation.translator",
+    "model_path",
+}
 
 SLOW_TO_LOAD = {"torch", "numpy", "sentencepiece", "sacrebleu", "sacremoses"}
 
@@ -150,9 +171,8 @@ def test_every_import_points_down(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_only_the_program_its_commands_and_the_console_import_inside_functions(path):
-    # The console loads a progress bar when it draws one: `aiayn --help` draws none.
-    if part_of(path) in ("cli", "commands", "console"):
+def test_only_what_should_start_fast_imports_inside_functions(path):
+    if is_within(name_of(path), MAY_IMPORT_LATE):
         return
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -175,6 +195,13 @@ def test_a_sub_package_opens_with_a_docstring_and_nothing_else(path):
 @pytest.mark.parametrize("path", sorted((ROOT / "scoring").glob("*.py")), ids=name_of)
 def test_scoring_never_loads_torch(path):
     assert "torch" not in loaded_by(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["translate_lines", "start_search", "output", "native_model"], ids=str
+)
+def test_compiled_decoding_never_loads_torch(name):
+    assert "torch" not in loaded_by(ROOT / "generation" / f"{name}.py")
 
 
 @pytest.mark.parametrize(

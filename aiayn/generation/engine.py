@@ -30,10 +30,10 @@ class Engine:
     step: Step
     batch_tokens: int
     """Padded source tokens of all sentences that are searched at once."""
-    rows: int = ROWS
-    """Hypotheses that grow at once, at most."""
     most: int | None = None
     """Sentences that are searched at once, at most; None: any number."""
+    rows: int = ROWS
+    """Hypotheses that grow at once, at most."""
 
     def steps(self, work: deque[NumberedSegment]) -> Iterator[list[Found]]:
         """Yield after each step the hypotheses of what has ended with it, by its number.

@@ -37,9 +37,8 @@ def start_search(
     if len(models) == 1 and isinstance(models[0], NativeModel) and not restricted:
         assert isinstance(search, BeamSearch)
         decoder = NativeDecoder(models[0], search.width)
-        return Engine(NativeBeams(search, decoder), decoder, batch_tokens, rows, most).steps(
-            work
-        )
+        beams = NativeBeams(search, decoder)
+        return Engine(beams, decoder, batch_tokens, most, rows).steps(work)
     # Loaded here: torch takes a second, in which the compiled search is done with many lines.
     import torch
 
@@ -52,5 +51,5 @@ def start_search(
         for model in models
     ]
     step = steps[0] if len(steps) == 1 else Ensemble(steps)
-    engine = Engine(search.start(), step, batch_tokens, rows, most)
+    engine = Engine(search.start(), step, batch_tokens, most, rows)
     return torch.inference_mode()(engine.steps)(work)
