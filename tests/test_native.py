@@ -395,6 +395,20 @@ def test_positions_beyond_those_that_are_packed_are_those_of_the_network(kernels
         assert torch.equal(rows, network.target_positions(0, length))
 
 
+@pytest.mark.parametrize("size", [0, 5000, None], ids=["empty", "torn", "changed"])
+def test_damaged_code_is_compiled_anew_and_not_run(tmp_path, size):
+    compile_once(tmp_path)
+    (library,) = tmp_path.glob("*.so")
+    content = library.read_bytes()
+    library.unlink()  # it is in use
+    damaged = bytes(3000).join((content[:100_000], content[103_000:]))
+    library.write_bytes(damaged if size is None else content[:size])
+    _, seconds = compile_once(tmp_path)
+    assert seconds > 0
+    assert library.read_bytes()[:64] == content[:64]
+    assert compile_once(tmp_path)[1] == 0
+
+
 def test_a_compiler_that_is_not_there_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(UsageError, match="no-such-compiler"):

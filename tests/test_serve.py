@@ -247,6 +247,12 @@ def test_half_a_character_is_replaced(served):
     )
 
 
+def test_a_form_of_another_kind_is_refused_by_name(served):
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    status, answer = served.ask("POST", "/translate", b"--x--", kind)
+    assert (status, b"urlencoded" in answer) == (400, True)
+
+
 def test_half_a_character_in_the_name_of_a_language_is_refused(served):
     body = b'{"q":"a","source":"\\ud800","target":"de"}'
     status, answer = served.ask("POST", "/translate", body)[:2]

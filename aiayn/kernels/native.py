@@ -164,7 +164,9 @@ def compile_once(folder: Path) -> tuple[NativeKernels, float]:
     source = b"".join(path.read_bytes() for path in sorted(SOURCE.parent.glob("native*.[ch]*")))
     key = hashlib.sha256(source + about.encode()).hexdigest()[:32]
     path, begin = folder / f"native-{key}.so", time.perf_counter()
-    if path.is_file():
+    checksum = path.with_suffix(".sha256")
+    # Code that was damaged on disk would be run, too.
+    if path.is_file() and checksum.is_file() and checksum.read_text() == _sha256(path):
         return NativeKernels(path), 0.0
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch) / path.name
@@ -177,8 +179,15 @@ def compile_once(folder: Path) -> tuple[NativeKernels, float]:
                 f"{compiler} does not compile {SOURCE}: {reason}",
                 fix="name another compiler by CXX, or leave --compile out",
             )
+        written = made.with_suffix(".sha256")
+        written.write_text(_sha256(made))
         made.replace(path)
+        written.replace(checksum)
     return NativeKernels(path), time.perf_counter() - begin
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _processor() -> str:

@@ -43,6 +43,8 @@ class AttentionQuery:
 def read_fields(request: Request) -> Fields:
     """Return the fields of a body in JSON or of a form."""
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if kind.startswith("multipart/"):
+        raise bad("a form has to be sent as application/x-www-form-urlencoded")
     try:
         text = request.body.decode()
         if kind == "application/x-www-form-urlencoded":
