@@ -14,7 +14,7 @@ from typing import Literal, overload
 
 import torch
 
-from aiayn.checkpoint import ModelFile
+from aiayn.checkpoint import ModelFile, load_model
 from aiayn.config import DecodeConfig
 from aiayn.data.codec import Codec
 from aiayn.device import choose_device, prepare_device
@@ -24,6 +24,7 @@ from aiayn.generation.attention_maps import (
     SentenceAttention,
     attend,
 )
+from aiayn.generation.native_model import compile_kernels, load_native_models
 from aiayn.generation.prepare import load_models
 from aiayn.generation.score_targets import ScoredTarget, score_targets
 from aiayn.generation.search import BeamSearch, Search
@@ -42,6 +43,7 @@ def load(
     device: str = "auto",
     precision: PrecisionName = "float32",
     processes: int = 1,
+    compile: bool = False,
 ) -> "Model":
     """Load a model, or several with one vocabulary as an ensemble.
 
@@ -52,12 +54,20 @@ def load(
         processes: With more than one, that many forks of this process share long texts on a
             CPU, as those of `aiayn generate` do. Scripts are safe to fork; notebooks with
             threads of their own may not be.
+        compile: Translate by code that g++ compiles for this processor, once, as `aiayn
+            generate --compile` does.
     """
     if not models:
         raise UsageError("no model is given", fix='write aiayn.load("run")')
-    where = choose_device(device)
+    if compile and device not in ("auto", "cpu"):
+        raise UsageError(f"compiled code is for the CPU, and device is {device}")
+    where = choose_device("cpu" if compile else device)
     prepare_device(where)
     paths = [find_model(Path(model)) for model in models]
+    if compile:
+        kernels, _ = compile_kernels(precision)
+        compiled = load_native_models(paths, kernels, precision)
+        return Model([load_model(path) for path in paths], compiled, where, processes)
     files, networks = load_models(paths, where, precision)
     return Model(files, networks, where, processes)
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from html import unescape
@@ -92,6 +93,33 @@ def sampling(seed):
     return aiayn.Sampling(seed=seed)
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_compiled_translations_are_those_of_generate(
+    model, trained, aiayn, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compiled = load(trained, compile=True)
+    lines = sentences(6, seed=5)
+    _, wanted, _ = aiayn(
+        "generate",
+        trained,
+        "--compile",
+        "--nbest",
+        2,
+        "--align",
+        stdin=as_input(lines),
+    )
+    found = compiled.translate(lines, nbest=2, alignments=True)
+    rows = [
+        f"{output.text}\t{' '.join(f'{s}-{t}' for s, t in output.alignment)}"
+        for translation in found
+        for output in translation.outputs
+    ]
+    assert rows == wanted.splitlines()
+    pair = ([lines[0]], [found[0].text])
+    assert compiled.score(*pair) == model.score(*pair)
+
+
 def test_a_prefix_begins_the_translation(model):
     (found,) = model.translate(["ba be"], prefixes=["ug"])
     assert found.startswith("ug")
@@ -131,8 +159,8 @@ def test_an_ensemble_translates_as_generate_does_and_has_no_attention(trained, a
         ensemble.attention("ba")
 
 
-def load(*models):
-    return aiayn.load(*models, device="cpu")
+def load(*models, **settings):
+    return aiayn.load(*models, device="cpu", **settings)
 
 
 def test_several_processes_give_the_same(trained):
@@ -154,6 +182,7 @@ def test_several_processes_give_the_same(trained):
         (lambda model: model.attention(""), "empty"),
         (lambda model: aiayn.load(), "no model"),
         (lambda model: aiayn.load("not there"), "does not exist"),
+        (lambda model: aiayn.load("run", device="cuda", compile=True), "for the CPU"),
     ],
 )
 def test_a_mistake_is_named(model, mistake, words):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from aiayn.generation.start_search import Network
     from aiayn.generation.translate_lines import Processes
     from aiayn.generation.translator import Translator
-    from aiayn.kernels.native import NativeKernels
 
 EngineName = Literal["torch", "ctranslate2"]
 USE_OURS = "pass --engine torch"
@@ -120,9 +119,12 @@ def _open_torch(
 
 
 def _open_compiled(options: "GenerateOptions", paths: list[Path], *, say: bool) -> "Translator":
-    from aiayn.generation.native_model import load_native_models
+    from aiayn.data.cache import cache_folder
+    from aiayn.generation.native_model import compile_kernels, load_native_models
 
-    kernels = _compile(options.precision, say=say)
+    kernels, seconds = compile_kernels(options.precision)
+    if seconds and say:
+        console.say(f"compiled the network in {seconds:.1f} s, kept in {cache_folder()}")
     models = load_native_models(paths, kernels, options.precision)
     configs, codec = [model.packed.config for model in models], models[0].packed.codec
     workers = share_cores_compiled(options.threads)
@@ -165,22 +167,6 @@ def share_cores_compiled(threads: int) -> int:
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     cores = int(allowed) if allowed.isascii() and allowed.isdigit() else 0
     return min(threads or cores or count_cores(), os.cpu_count() or 1)
-
-
-def _compile(precision: str, *, say: bool) -> "NativeKernels":
-    """Return compiled kernels for a precision."""
-    from aiayn.data.cache import cache_folder
-    from aiayn.kernels.native import compile_once
-
-    kernels, seconds = compile_once(cache_folder())
-    if seconds and say:
-        console.say(f"compiled the network in {seconds:.1f} s, kept in {cache_folder()}")
-    if not kernels.supports(precision):
-        raise UsageError(
-            f"--compile has no --precision {precision} on this processor",
-            fix="leave --compile out, or pass --precision float32",
-        )
-    return kernels
 
 
 def _open_ctranslate2(

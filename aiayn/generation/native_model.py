@@ -22,7 +22,7 @@ from aiayn import console
 from aiayn.config import Config
 from aiayn.config_file import from_settings
 from aiayn.data.atomic import file_sha256
-from aiayn.data.cache import read_or_write
+from aiayn.data.cache import cache_folder, read_or_write
 from aiayn.data.codec import Codec
 from aiayn.errors import DataError, UsageError
 from aiayn.kernels.native import (
@@ -33,6 +33,7 @@ from aiayn.kernels.native import (
     NativeKernels,
     NormInMemory,
     PackedWeights,
+    compile_once,
 )
 
 if TYPE_CHECKING:
@@ -206,6 +207,17 @@ class NativeModel:
             for n in range(count)
         ]
         return (NormInMemory * count)(*found)
+
+
+def compile_kernels(precision: str) -> tuple[NativeKernels, float]:
+    """Return the kernels for a precision, and the seconds that compiling took: 0, if cached."""
+    kernels, seconds = compile_once(cache_folder())
+    if not kernels.supports(precision):
+        raise UsageError(
+            f"compiled decoding has no precision {precision} on this processor",
+            fix="take float32, or do not compile",
+        )
+    return kernels, seconds
 
 
 def load_native_models(
