@@ -197,15 +197,20 @@ def test_a_refused_client_may_send_only_so_much_more(monkeypatch):
     assert asyncio.run(run()).startswith(b"HTTP/1.1 503 ")
 
 
+async def ask_and_not_read(port, host, times):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.transport.pause_reading()
+    writer.write(post(b"x" * host.longest_body) * times)
+    return reader, writer
+
+
 def test_a_client_that_does_not_take_its_answers_is_dropped(monkeypatch):
     monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.2)
 
     async def run():
         host = EchoHost()
         async with listening(host) as port:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.transport.pause_reading()
-            writer.write(post(b"x" * host.longest_body) * 4)
+            _, writer = await ask_and_not_read(port, host, 4)
             await until(lambda: host.clients)
             await until(lambda: not host.clients)
             writer.transport.abort()
@@ -217,9 +222,7 @@ def test_a_slow_client_gets_all_its_answers():
     async def run():
         host = EchoHost()
         async with listening(host) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.transport.pause_reading()
-            writer.write(post(b"x" * host.longest_body) * 3)
+            reader, writer = await ask_and_not_read(port, host, 3)
             await until(lambda: host.clients and not host.clients[0].is_writable)
             writer.transport.resume_reading()
             found = [len(await read_body(reader)) for _ in range(3)]

@@ -129,11 +129,10 @@ def _open_compiled(options: "GenerateOptions", paths: list[Path], *, say: bool) 
     configs, codec = [model.packed.config for model in models], models[0].packed.codec
     workers = share_cores_compiled(options.threads)
     translator = _translator(options, models, configs, codec, workers)
-    # What this search needs beside the kernels is loaded now, for all processes at once.
+    # What is needed beside the kernels is loaded now, for all processes at once.
     translator.steps(deque())
     if options.align:
-        for model in models:
-            model.plain.requires_grad_(False)
+        _ = [model.plain for model in models]
     return translator
 
 

@@ -76,17 +76,19 @@ class PackedModel:
             about["linears"][name] = linear[:3]
             arrays |= {f"{name}.{part}": getattr(linear, part) for part in linear._fields[3:]}
         known: dict[tuple[int, int], int] = {}
+        checksum = 0
         with (folder / WEIGHTS).open("wb") as file:
             for name, array in arrays.items():
                 # Tied embeddings are written once.
                 key = array.ctypes.data, array.size
                 if key not in known:
-                    file.write(bytes(-file.tell() % ALIGNMENT))
-                    known[key] = file.tell()
-                    file.write(array.data)
+                    gap = bytes(-file.tell() % ALIGNMENT)
+                    known[key] = file.tell() + len(gap)
+                    for part in (gap, array.tobytes()):
+                        file.write(part)
+                        checksum = zlib.crc32(part, checksum)
                 about["arrays"][name] = known[key], array.dtype.name, array.shape
-        about["checksum"] = zlib.crc32((folder / WEIGHTS).read_bytes())
-        about["vocabulary"] = self.codec.fingerprint
+        about |= {"checksum": checksum, "vocabulary": self.codec.fingerprint}
         (folder / ABOUT).write_text(json.dumps(about))
 
     @classmethod
@@ -138,16 +140,16 @@ class NativeModel:
         table = self.tables.get(side, self.packed.arrays[f"{side}_positions"])
         if length <= len(table):
             return table
-        # Rarely so many, so torch is loaded for them alone.
-        from aiayn.model.positions import build_positions
-
-        c = self.packed.config.model
         if self.longest:
             raise DataError(
                 f"a sentence has {length:,} tokens, and the model knows {self.longest:,}"
                 " positions",
                 fix="cut the sentence",
             )
+        # Rarely so many, so torch is loaded for them alone.
+        from aiayn.model.positions import build_positions
+
+        c = self.packed.config.model
         rows = build_positions(c.positions, c.d_model, c.max_positions)(0, 2 * length)
         self.tables[side] = np.ascontiguousarray(rows.float().numpy())
         return self.tables[side]
