@@ -153,6 +153,26 @@ def test_alignments_count_the_words_that_were_given(model, aiayn):
     assert {(s, t) for s, t in by_option} == {(s - 1, t) for s, t in found if s}
 
 
+@pytest.mark.parametrize("what", [(), ("--tokens",), ("--align",)])
+def test_score_puts_the_tag_before_each_source(model, aiayn, tmp_path, what):
+    for name, lines in (("plain", "ba de gi\n\n"), ("tagged", ">>fra<< ba de gi\n\n")):
+        (tmp_path / name).write_text(lines)
+    (tmp_path / "target").write_text("gi ko\n\n")
+    by_hand, by_option, other = (
+        aiayn("score", "--model", model, tmp_path / source, tmp_path / "target", *what, *more)
+        for source, more in (("tagged", ()), ("plain", ("--to", "fra")), ("plain", ()))
+    )
+    assert by_option[0] == 0
+    if what == ("--align",):
+        pairs = [link.split("-") for link in by_hand[1].split()]
+        expected = [f"{int(s) - 1}-{t}" for s, t in pairs if s != "0"]
+        assert by_option[1].split() == expected
+    else:
+        assert by_option[1] == by_hand[1] != other[1]
+    code, _, err = aiayn("score", tmp_path / "target", "--to", "fra")
+    assert (code, "--model is needed for --to" in err) == (2, True)
+
+
 def test_a_model_of_one_language_says_so():
     with pytest.raises(UsageError, match="no language tag >>deu<<") as problem:
         find_tag("deu", random_model().codec)

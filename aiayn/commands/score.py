@@ -98,6 +98,9 @@ class ScoreOptions:
     align: Annotated[bool, _model("--align")] = False
     """With --model: in place of log P, the word alignment of each line, as generate --align
     has it for translations of its own."""
+    to: Annotated[str, _model("--to", metavar="LANGUAGE")] = ""
+    """With --model: the language of TGT, of a model that knows several by tags, as generate
+    --to has it."""
     device: Annotated[str, _model("--device", show_default="auto")] = "auto"
     """With --model: auto, cpu, cuda or mps."""
 
@@ -134,7 +137,7 @@ def refuse_combinations(given: ScoreOptions) -> None:
         if given.tokens:
             _refuse("--tokens does not go with", {"--align": given.align})
         return
-    model = {"--tokens": given.tokens, "--align": given.align}
+    model = {"--tokens": given.tokens, "--align": given.align, "--to": given.to}
     model["--device"] = given.device != "auto"
     _refuse("--model is needed for", model, fix="add --model")
     if not given.paper:
@@ -269,22 +272,18 @@ def score_links(options: ScoreOptions, gold: Path) -> Score:
 
 def score_by_model(options: ScoreOptions, model: Path) -> Score:
     """Print log P of each line and the perplexity; return the perplexity per subword."""
+    from aiayn.data.language_tags import find_tag, tag_line
     from aiayn.device import choose_device
     from aiayn.generation.alignment import align_texts
     from aiayn.generation.score_targets import score_targets
-    from aiayn.generation.word_alignment import Alignment
+    from aiayn.generation.word_alignment import Alignment, without_tag
     from aiayn.run_folder import open_model
     from aiayn.scoring.perplexity import score_perplexity
 
-    files = options.references or []
-    if len(files) != 2:
-        raise UsageError(
-            f"--model takes 2 files, got {len(files)}",
-            fix="aiayn score --model MODEL SRC TGT",
-        )
-    sources, targets = (_read(file) for file in files)
-    require_same_count(targets, sources, names=(_name(files[1]), _name(files[0])))
+    sources, targets = _read_pairs(options.references or [])
     file = open_model(model)
+    tag = find_tag(options.to, file.codec) if options.to else ""
+    sources = [tag_line(tag, source) for source in sources]
     network = file.build().to(choose_device(options.device))
     found = score_targets(network, file.codec, sources, targets)
     scores = score_perplexity([one.log_p for one in found], targets)
@@ -293,6 +292,7 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
     if options.align:
         heads = file.config.alignment_heads
         links = align_texts(network, file.codec, sources, targets, heads)
+        links = [without_tag(each) for each in links] if tag else links
     if options.as_json:
         more: dict[str, list[Any]] = {"tokens": tokens} if options.tokens else {}
         more |= {"alignment": links} if options.align else {}
@@ -312,6 +312,18 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
     for line in aligned(scores):
         console.say(line)
     return scores[0]
+
+
+def _read_pairs(files: list[Path]) -> tuple[list[str], list[str]]:
+    """Return the lines of SRC and TGT."""
+    if len(files) != 2:
+        raise UsageError(
+            f"--model takes 2 files, got {len(files)}",
+            fix="aiayn score --model MODEL SRC TGT",
+        )
+    sources, targets = map(_read, files)
+    require_same_count(targets, sources, names=(_name(files[1]), _name(files[0])))
+    return sources, targets
 
 
 def print_scores(scores: list[Score], buckets: "list[LengthBucket]", *, as_json: bool) -> None:

@@ -29,6 +29,7 @@ from aiayn.generation.word_alignment import (
     Pair,
     join_alignments,
     spell_words,
+    without_tag,
 )
 from aiayn.memory import if_it_fits
 from aiayn.special_ids import EOS
@@ -75,7 +76,7 @@ class Translation(NamedTuple):
     def without_tag(self) -> "Translation":
         """Return alignments that count the words of the line alone, where we added a tag."""
         outputs = [
-            output._replace(alignment=[(s - 1, t) for s, t in output.alignment or () if s])
+            output._replace(alignment=without_tag(output.alignment or []))
             for output in self.outputs
         ]
         return self._replace(outputs=outputs) if self.outputs[0].alignment is not None else self

@@ -56,6 +56,11 @@ def join_alignments(pieces: Iterable[AlignedPair], repeated: int = 0) -> Alignme
     return links
 
 
+def without_tag(links: Alignment) -> Alignment:
+    """Return links that count the words of the source alone, where we added a tag before it."""
+    return [(source - 1, target) for source, target in links if source]
+
+
 def spell_words(vocabulary: Vocabulary, ids: list[int]) -> list[str]:
     """Return the words that alignments count, as text."""
     found: dict[int, list[int]] = {}

@@ -5,7 +5,8 @@
 MODEL is one that has learned: sentences end at different times, then. It is exported with
 `aiayn export --to ctranslate2`. Each side has a process of its own and takes the best of a few
 settings, found on a part of the text; then they take turns and the medians are compared. Ours
-races twice, with `--compile` and without. No length penalty, since the two have different ones.
+races twice, with `--compile` and without, unless `--own` names one of the two. No length
+penalty, since the two have different ones.
 The whole command is raced against a script of CTranslate2 and SentencePiece, loading included;
 and the lines are counted that `--engine ctranslate2` translates as ours does. On a machine that
 does other work, too, `--cpu-time` compares CPU seconds of one thread. Needs `aiayn[export]`.
@@ -48,7 +49,7 @@ WHOLE = "whole command"
 SAME = "same lines"
 WHOLE_GOALS = (1.0, 0.9)
 BASE_WIDTH = 512
-SIDES = ("compiled", "torch", "ctranslate2")
+OWN, PEER = ("compiled", "torch"), "ctranslate2"
 SIZES = (32, 64, 128, 256)
 """Sentences in a batch."""
 
@@ -199,7 +200,7 @@ class Side:
 
 def race(name: str, command: list[str], sentences: int, a: argparse.Namespace) -> None:
     precision, beam, alone, goals = RACES[name]
-    sides = [Side(who, [*command, "--precision", precision]) for who in SIDES]
+    sides = [Side(who, [*command, "--precision", precision]) for who in (*a.own, PEER)]
     count = min(sentences, ALONE) if alone else sentences
     best = {}
     for side in sides:
@@ -227,8 +228,8 @@ def race(name: str, command: list[str], sentences: int, a: argparse.Namespace) -
             f" {max(one[side.name]['memory'] for one in rounds) / 1e6:7.0f} MB"
             f"   {workers} x {threads} threads, {size} a batch"
         )
-    for own in SIDES[:2]:
-        ratios = [one["ctranslate2"]["seconds"] / one[own]["seconds"] for one in rounds]
+    for own in a.own:
+        ratios = [one[PEER]["seconds"] / one[own]["seconds"] for one in rounds]
         report(own, ratios, goals, a)
 
 
@@ -264,12 +265,14 @@ def race_commands(scratch: Path, text: Path, lines: int, a: argparse.Namespace) 
         "compiled": [*generate, "--compile", "-o"],
         "torch": [*generate, "-o"],
         "engine": [*generate, "--engine", "ctranslate2", "-o"],
-        "ctranslate2": script,
+        PEER: script,
     }
+    if len(a.own) < len(OWN):
+        commands = {name: commands[name] for name in (*a.own, PEER)}
     seconds = {name: [] for name in commands}
     for number in range(a.repeats + 1):
         for name, command in commands.items():
-            end = [str(CORES), str(EXTRA)] if name == "ctranslate2" else []
+            end = [str(CORES), str(EXTRA)] if name == PEER else []
             begin = time.perf_counter()
             line = [*command, str(scratch / f"{name}.hyp"), *end]
             subprocess.run(line, check=True, stderr=subprocess.DEVNULL)
@@ -278,8 +281,8 @@ def race_commands(scratch: Path, text: Path, lines: int, a: argparse.Namespace) 
     for name, of_name in seconds.items():
         span = f"({min(of_name):.2f} to {max(of_name):.2f})"
         print(f"  {name:<12} {statistics.median(of_name):6.2f} s {span}")
-    for own in ("compiled", "torch", "engine"):
-        both = zip(seconds["ctranslate2"], seconds[own], strict=True)
+    for own in [name for name in seconds if name != PEER]:
+        both = zip(seconds[PEER], seconds[own], strict=True)
         report(own, [theirs / ours for theirs, ours in both], WHOLE_GOALS, a)
 
 
@@ -304,6 +307,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     names = (*RACES, WHOLE, SAME)
     parser.add_argument("--race", action="append", choices=names, help="default: all")
+    parser.add_argument("--own", nargs=1, choices=OWN, default=OWN, help="default: both")
     parser.add_argument("--quick", action="store_true", help="2 rounds, 200 sentences")
     parser.add_argument("--cpu-time", action="store_true", help="CPU seconds of one thread")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
