@@ -190,15 +190,25 @@ def _prepare() -> None:
 
 
 def main() -> None:
-    """Run a command; an error that the user can act on is printed without a traceback."""
+    """Run a command, and end the process with its exit code."""
     _prepare()
+    code = _run()
+    if "aiayn.distributed" in sys.modules:
+        from aiayn.distributed import leave_at_once_if_joined
+
+        leave_at_once_if_joined(code)
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run a command; an error that the user can act on is printed without a traceback."""
     try:
         if sys.stdout is None:
             raise UsageError("standard output is closed", fix="send it to a file or /dev/null")
         # Click would print its own errors in a form of its own; it returns the code of an Exit.
-        sys.exit(app(standalone_mode=False))
+        return app(standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError:
-        sys.exit(UsageError.exit_code)  # its constructor has printed the help
+        return UsageError.exit_code  # its constructor has printed the help
     except OSError as problem:
         explained = _explain(problem)
         if explained is None:
@@ -207,7 +217,7 @@ def main() -> None:
         if problem.errno in NO_SPACE:
             # What is still in the buffer cannot be written either.
             os._exit(UsageError.exit_code)
-        sys.exit(UsageError.exit_code)
+        return UsageError.exit_code
     except (AiaynError, click.UsageError) as problem:
         from aiayn.commands.usage_errors import explain_usage
 
@@ -216,4 +226,4 @@ def main() -> None:
         shared = isinstance(problem, Stopped | click.UsageError)
         if not shared or os.environ.get("RANK", "0") == "0":
             console.fail(error)
-        sys.exit(error.exit_code)
+        return error.exit_code

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -33,40 +34,52 @@ def free_port() -> str:
         return str(free.getsockname()[1])
 
 
-def start(line: tuple[object, ...], **variables: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, *map(str, line)],
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        env=os.environ | variables,
-        preexec_fn=as_in_a_terminal,
-    )
+class Started(subprocess.Popen[bytes]):
+    """A process of a run; what it and its children say is in a file, which nobody waits for."""
+
+    def __init__(self, line: tuple[object, ...], **variables: str) -> None:
+        handle, self.talk = tempfile.mkstemp()
+        super().__init__(
+            [sys.executable, *map(str, line)],
+            stderr=handle,
+            env=os.environ | variables,
+            preexec_fn=as_in_a_terminal,
+        )
+        os.close(handle)
+
+    def said(self) -> str:
+        talk = Path(self.talk).read_text(encoding="utf-8")
+        Path(self.talk).unlink()
+        return talk
 
 
-def ends(
-    processes: list[subprocess.Popen[str]], seconds: float = TIMEOUT
-) -> list[tuple[int, str]]:
+def ends(processes: list[Started], seconds: float = TIMEOUT) -> list[tuple[int, str]]:
     """Wait for processes; return the exit code of each, and what it said."""
-    try:
-        said = [process.communicate(timeout=seconds)[1] for process in processes]
-    finally:
-        for process in processes:
+    deadline, late = time.monotonic() + seconds, []
+    for process in processes:
+        try:
+            process.wait(max(0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            late.append(process.args)
             process.kill()
-    return [(process.returncode, talk) for process, talk in zip(processes, said, strict=True)]
+            process.wait()
+    ended = [(process.returncode, process.said()) for process in processes]
+    assert not late, ended
+    return ended
 
 
-def torchrun_pair(*lines: tuple[object, ...]) -> list[subprocess.Popen[str]]:
+def torchrun_pair(*lines: tuple[object, ...]) -> list[Started]:
     """Start two processes with the variables that torchrun sets, each with its own line."""
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
-    return [start(line, RANK=str(rank), **where) for rank, line in enumerate(lines)]
+    return [Started(line, RANK=str(rank), **where) for rank, line in enumerate(lines)]
 
 
-def srun_pair(*lines: tuple[object, ...]) -> list[subprocess.Popen[str]]:
+def srun_pair(*lines: tuple[object, ...]) -> list[Started]:
     """Start two processes with the variables that srun sets."""
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     tasks = {"SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "2"}
     return [
-        start(line, SLURM_PROCID=rank, SLURM_LOCALID=rank, **tasks, **where)
+        Started(line, SLURM_PROCID=rank, SLURM_LOCALID=rank, **tasks, **where)
         for rank, line in zip("01", lines, strict=True)
     ]
 
@@ -193,11 +206,11 @@ def test_when_a_process_on_another_node_is_killed_the_rest_leaves_and_the_run_re
     run, script, killed = tmp_path / "run", tmp_path / "script.py", tmp_path / "killed"
     script.write_text(KILLED_ONCE)
 
-    def start_nodes() -> list[subprocess.Popen[str]]:
+    def start_nodes() -> list[Started]:
         place = ("--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", free_port())
         line = (script, "train", data.path, "-o", run, *COMMAND, *SETTINGS)
         agent = (*TORCHRUN[1:], "1", *place, "--node-rank")
-        return [start((*agent, rank, *line), KILLED=str(killed)) for rank in "01"]
+        return [Started((*agent, rank, *line), KILLED=str(killed)) for rank in "01"]
 
     nodes, deadline = start_nodes(), time.monotonic() + TIMEOUT
     while not killed.exists() and time.monotonic() < deadline:
@@ -210,6 +223,27 @@ def test_when_a_process_on_another_node_is_killed_the_rest_leaves_and_the_run_re
     assert "exitcode  : 69" in talk
     assert [code for code, _ in ends(start_nodes())] == [0, 0]
     assert_same_run(run, undisturbed)
+
+
+# Whatever the interpreter does at its end fails.
+FAILS_AT_EXIT = """
+import atexit, os
+from aiayn.cli import main
+
+atexit.register(os.abort)
+main()
+"""
+
+
+def test_a_process_that_worked_with_others_ends_without_the_interpreter_s_teardown(
+    data, tmp_path
+):
+    script = tmp_path / "script.py"
+    script.write_text(FAILS_AT_EXIT)
+    line = (script, "train", data.path, "-o", tmp_path / "run", *COMMAND, "train.steps=2")
+    (code, talk), (other_code, other_talk) = ends(torchrun_pair(line, line))
+    assert (code, other_code) == (0, 0), (talk, other_talk)
+    assert "averaged" in talk
 
 
 def test_a_checkpoint_that_only_another_machine_sees_is_not_passed_over(

@@ -104,8 +104,6 @@ def train(options: TrainOptions) -> None:
     overrides = [f"train.{name}={value}" for name, value in given.items() if value is not None]
     folders, settings = named_folders(options)
     base, origin = starting_point(options)
-    folders, settings = named_folders(options)
-    base, origin = starting_point(options)
     config = resolve(base, options.config, [*settings, *overrides])
     deadline = None
     if options.time_limit:
