@@ -48,8 +48,10 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--kills", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="default: a temporary one")
-    parser.add_argument("options", nargs="*", help="of generate, after --")
-    a = parser.parse_args()
+    own, options = sys.argv[1:], []
+    if "--" in own:
+        own, options = own[: own.index("--")], own[own.index("--") + 1 :]
+    a = parser.parse_args(own, argparse.Namespace(options=options))
     with tempfile.TemporaryDirectory() as scratch:
         sys.exit(run(a.folder or Path(scratch), a))
 
