@@ -188,7 +188,7 @@ def leave_at_once_if_joined(code: int) -> None:
     """
     if not _has_joined.is_set():
         return
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
     os._exit(code)
 
