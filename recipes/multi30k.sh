@@ -3,7 +3,9 @@
 # Shared by the recipes on Multi30k, after steps.sh: the text, a model of 3+3 layers, and its score.
 #
 #     corpus LANGUAGE...               set train, valid, test: of each a file .en and one for each LANGUAGE
-#     learn NAME DATA... [SETTING...]  train $WORK/NAME, by the best settings known for this corpus
+#     prepare                          the English-German text as $WORK/data
+#     learn NAME DATA... [SETTING...]  train $WORK/NAME, by the settings of multi30k/quarter_hour.yaml
+#     teach                            a model, its reverse, and what the model makes of the training text
 #     translate NAME MODEL LANGUAGE OPTIONS...    the test text, and its BLEU
 
 vocabulary=$(at_scale 8000 400)
@@ -37,12 +39,38 @@ if [ "$SCALE" = rehearsal ]; then
     shrink base
     settings=("${small[@]}" model.layers=2)
 else
-    settings=(--config "$here/../multi30k/best.yaml")
+    settings=(--config "$here/../multi30k/quarter_hour.yaml")
 fi
 
 learn() { # NAME DATA... SETTING...
     step "train $1" "$WORK/$1/average.pt" \
         aiayn train "${@:2}" -o "$WORK/$1" --nproc "$GPUS" "${settings[@]}"
+}
+
+prepare() {
+    step "preprocess" "$WORK/data/manifest.json" \
+        aiayn preprocess "$train.en" "$train.de" --valid "$valid.en" "$valid.de" -o "$WORK/data" \
+        --vocab-size "$vocabulary"
+}
+
+# The same translations, faster.
+compiled=()
+! command -v g++ >/dev/null || compiled=(--compile)
+
+# A model of the text in $WORK/data, $WORK/teacher, and one of the other direction, $WORK/reverse. Of the
+# teacher's 8 best translations of each training line, the one most like the true one, by chrF: $WORK/chosen.de.
+teach() {
+    prepare
+    step "preprocess, reversed" "$WORK/reversed/manifest.json" \
+        aiayn preprocess "$train.de" "$train.en" --valid "$valid.de" "$valid.en" -o "$WORK/reversed" \
+        --vocab-from "$WORK/data"
+    learn teacher "$WORK/data"
+    learn reverse "$WORK/reversed"
+    step "translate the training text" "$WORK/nbest.tsv" \
+        aiayn generate "$WORK/teacher/average.pt" -i "$train.en" -o "$WORK/nbest.tsv" \
+        --nbest "$(at_scale 8 2)" --min-length 3 --format tsv "${compiled[@]}"
+    capture "choose by chrF" "$WORK/chosen.de" \
+        python "$here/../student/choose.py" best "$WORK/nbest.tsv" "$train.de"
 }
 
 translate() { # NAME MODEL LANGUAGE OPTIONS...

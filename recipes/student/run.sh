@@ -14,19 +14,7 @@
 student=(model.decoder_layers=1 decode.beam=1)
 
 corpus de
-step "preprocess" "$WORK/data/manifest.json" \
-    aiayn preprocess "$train.en" "$train.de" --valid "$valid.en" "$valid.de" -o "$WORK/data" \
-    --vocab-size "$vocabulary"
-step "preprocess, reversed" "$WORK/reversed/manifest.json" \
-    aiayn preprocess "$train.de" "$train.en" --valid "$valid.de" "$valid.en" -o "$WORK/reversed" \
-    --vocab-from "$WORK/data"
-learn teacher "$WORK/data"
-learn reverse "$WORK/reversed"
-
-step "translate the training text" "$WORK/nbest.tsv" \
-    aiayn generate "$WORK/teacher/average.pt" -i "$train.en" -o "$WORK/nbest.tsv" \
-    --nbest "$(at_scale 8 2)" --min-length 3 --format tsv
-capture "choose by chrF" "$WORK/chosen.de" python "$here/choose.py" best "$WORK/nbest.tsv" "$train.de"
+teach
 capture "score by the reverse model" "$WORK/reverse.scores" \
     aiayn score --model "$WORK/reverse/average.pt" "$WORK/chosen.de" "$train.en"
 step "leave out what it doubts most" "$WORK/distilled.de" \
