@@ -5,10 +5,12 @@
 #     corpus LANGUAGE...               set train, valid, test: of each a file .en and one for each LANGUAGE
 #     prepare                          the English-German text as $WORK/data
 #     learn NAME DATA... [SETTING...]  train $WORK/NAME, by the settings of multi30k/quarter_hour.yaml
+#     of_seed NAME SEED                the name of what is trained with this seed, of 1 to $SEEDS
 #     teach                            a model, its reverse, and what the model makes of the training text
-#     translate NAME MODEL LANGUAGE OPTIONS...    the test text, and its BLEU
+#     translate NAME MODEL LANGUAGE OPTIONS...    the test text, or $text, and its BLEU
 
 vocabulary=$(at_scale 8000 400)
+SEEDS=${SEEDS:-1}
 
 corpus() {
     local language split file
@@ -47,6 +49,10 @@ learn() { # NAME DATA... SETTING...
         aiayn train "${@:2}" -o "$WORK/$1" --nproc "$GPUS" "${settings[@]}"
 }
 
+of_seed() {
+    echo "$1$([ "$2" = 1 ] || echo "-seed$2")"
+}
+
 prepare() {
     step "preprocess" "$WORK/data/manifest.json" \
         aiayn preprocess "$train.en" "$train.de" --valid "$valid.en" "$valid.de" -o "$WORK/data" \
@@ -74,11 +80,12 @@ teach() {
 }
 
 translate() { # NAME MODEL LANGUAGE OPTIONS...
-    step "translate by $1" "$WORK/$1.hyp" aiayn generate "$2" -i "$test.en" -o "$WORK/$1.hyp" "${@:4}"
-    capture "score $1" "$WORK/$1.json" aiayn score "$test.$3" -i "$WORK/$1.hyp" --json
+    local of=${text:-$test}
+    step "translate by $1" "$WORK/$1.hyp" aiayn generate "$2" -i "$of.en" -o "$WORK/$1.hyp" "${@:4}"
+    capture "score $1" "$WORK/$1.json" aiayn score "$of.$3" -i "$WORK/$1.hyp" --json
 }
 
-# A line of a table in Markdown: the BLEU of each translation.
+# A table in Markdown: the BLEU of each translation, of all seeds and their mean.
 table() { # NAME...
     [ -z "$DRY_RUN" ] || return 0
     python "$here/../bleu_table.py" "$SCALE" "${@/#/$WORK/}"

@@ -26,7 +26,7 @@ done
 learn single-de "$WORK/de"
 learn single-fr "$WORK/fr"
 # After the settings of a model, so that these updates count.
-settings+=(--steps "$(at_scale 10000 8)")
+settings+=(--steps "$(at_scale 5000 8)")
 learn both "$WORK/de:0.5" "$WORK/fr:0.5"
 
 names=()

@@ -5,7 +5,7 @@
 #
 # A teacher translates the training text, the best of 8 by chrF are kept, a reverse model leaves out
 # what it doubts, and a student of 3+1 layers learns the rest; beside it, the same student on the
-# original text. Both are translated greedily; the student in int8 and in CTranslate2, too.
+# original text; SEEDS=N trains both N times. All translate greedily; the student in int8 and in CTranslate2, too.
 # SCALE=rehearsal runs the same steps on text made by rule; --dry-run only prints them.
 # shellcheck source=recipes/steps.sh
 . "$(dirname "$0")/../steps.sh"
@@ -24,18 +24,22 @@ step "preprocess, distilled" "$WORK/distilled/manifest.json" \
     aiayn preprocess "$WORK/distilled.en" "$WORK/distilled.de" --valid "$valid.en" "$valid.de" \
     -o "$WORK/distilled" --vocab-from "$WORK/data"
 
-learn student "$WORK/distilled" "${student[@]}"
-learn student-on-raw-text "$WORK/data" "${student[@]}"
-
-average=$WORK/student/average.pt
 translate teacher-beam-4 "$WORK/teacher/average.pt" de --beam 4 --alpha 1.4
 translate teacher-greedy "$WORK/teacher/average.pt" de --greedy
-translate student-greedy "$average" de --greedy
-translate student-raw-greedy "$WORK/student-on-raw-text/average.pt" de --greedy
+compared=()
+for seed in $(seq "$SEEDS"); do
+    for pairs in distilled data; do
+        name=$(of_seed "student-on-$pairs" "$seed")
+        learn "$name" "$WORK/$pairs" "${student[@]}" --seed "$seed"
+        translate "$name-greedy" "$WORK/$name/average.pt" de --greedy
+        compared+=("$name-greedy")
+    done
+done
+average=$WORK/student-on-distilled/average.pt
 translate student-int8 "$average" de --greedy --precision int8
 step "export" "$WORK/ctranslate2/model.bin" \
     aiayn export "$average" --to ctranslate2 --int8 -o "$WORK/ctranslate2" --verify "$(at_scale 20 2)"
 
-table teacher-beam-4 teacher-greedy student-greedy student-raw-greedy student-int8
+table teacher-beam-4 teacher-greedy "${compared[@]}" student-int8
 [ -n "$DRY_RUN" ] || python "$here/speed.py" "$test.en" "$WORK/teacher/average.pt" "$average" \
     --rounds "$(at_scale 5 1)"
