@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import IO, Any, TextIO, TypeVar, cast
 
 from rich.console import Console
@@ -154,17 +155,22 @@ def fail(error: AiaynError) -> None:
 
 
 @contextmanager
-def progress(label: str, *, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-    """Show progress; the block calls the yielded function with each amount done.
+def progress(
+    label: str, *, total: int | None, unit: str, done: int = 0
+) -> Iterator[Callable[[int], None]]:
+    """Show progress; the block calls the yielded function with each further amount done.
 
     On a terminal this is a bar with rate and time left, elsewhere a line now and then.
     """
-    with _bar(label, total, unit) if stderr.is_terminal else _plain(label, total, unit) as step:
+    show = _bar if stderr.is_terminal else _plain
+    with show(label, total, unit, done) as step:
         yield step
 
 
 @contextmanager
-def _bar(label: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+def _bar(
+    label: str, total: int | None, unit: str, done: int
+) -> Iterator[Callable[[int], None]]:
     from rich import progress
 
     class Rate(progress.ProgressColumn):
@@ -177,7 +183,7 @@ def _bar(label: str, total: int | None, unit: str) -> Iterator[Callable[[int], N
     columns = (name, bar, Rate(), left)
     # By default the bar captures sys.stdout, too, and results would end on stderr.
     with progress.Progress(*columns, console=stderr, redirect_stdout=False) as bars:
-        task = bars.add_task(label, total=total)
+        task = bars.add_task(label, total=total, completed=done)
         yield lambda amount: bars.advance(task, amount)
 
 
@@ -187,19 +193,25 @@ def bar_width(room: int, wanted: int) -> int:
 
 
 @contextmanager
-def _plain(label: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+def _plain(
+    label: str, total: int | None, unit: str, done: int
+) -> Iterator[Callable[[int], None]]:
     start = last = time.monotonic()
-    done = 0
+    now_done = 0
 
     def advance(amount: int) -> None:
-        nonlocal done, last
-        done += amount
+        nonlocal now_done, last
+        now_done += amount
         if time.monotonic() - last >= PLAIN_LINE_SECONDS:
             last = time.monotonic()
-            say(f"{label}: {_amount(done, total)} {unit}, {done / (last - start):,.0f}/s")
+            rate, left = now_done / (last - start), ""
+            if total is not None and rate:
+                seconds = round((total - done - now_done) / rate)
+                left = f", {timedelta(seconds=max(seconds, 0))} left"
+            say(f"{label}: {_amount(done + now_done, total)} {unit}, {rate:,.0f}/s{left}")
 
     yield advance
-    say(f"{label}: {counted(done, unit)} in {time.monotonic() - start:.1f} s")
+    say(f"{label}: {counted(now_done, unit)} in {time.monotonic() - start:.1f} s")
 
 
 def _amount(done: float, total: float | None) -> str:

@@ -53,6 +53,17 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(capsys, monkeypatch)
     assert last.startswith("encoding: 3,000 lines in ")
 
 
+def test_rate_and_time_left_are_those_of_the_work_since_a_resumption(capsys, monkeypatch):
+    clock = iter((0.0, 10.0, 10.0, 10.0))
+    monkeypatch.setattr(console, "PLAIN_LINE_SECONDS", 0)
+    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    with console.progress("encoding", total=4000, unit="lines", done=2000) as advance:
+        advance(500)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "encoding: 2,500 of 4,000 lines, 50/s, 0:00:30 left"
+    assert last == "encoding: 500 lines in 10.0 s"
+
+
 @pytest.mark.parametrize(("ignored", "code"), [(False, 141), (True, 0)])
 def test_a_closed_pipe_ends_the_program_unless_it_is_to_be_ignored(ignored, code):
     script = f"from aiayn import console\nif {ignored}: console.ignore_broken_stderr()\n"

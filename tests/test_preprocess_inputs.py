@@ -17,7 +17,7 @@ from aiayn.data.inputs import (
 )
 from aiayn.data.preprocess import preprocess
 from aiayn.data.settings import Settings
-from aiayn.data.text import STDIN
+from aiayn.data.text import STDIN, count_lines
 from aiayn.errors import DataError, UsageError
 
 SOURCE, TARGET = "one\ntwo\nthree\n", "eins\nzwei\ndrei\n"
@@ -46,6 +46,19 @@ def read(*inputs):
 )
 def test_a_packed_file_is_its_text(file, name, pack):
     assert read(ParallelText(file(name, pack(SOURCE.encode())), file("b", TARGET))) == PAIRS
+
+
+@pytest.mark.parametrize(("name", "pack"), [("a.gz", gzip.compress), ("a", bytes)])
+def test_lines_are_counted_in_packed_files_too(file, name, pack):
+    assert count_lines(file(name, pack(SOURCE.encode()))) == 3
+    assert count_lines(file(name, pack(b"no end"))) == 1
+
+
+def test_lines_that_cannot_be_read_are_not_counted(file, tmp_path):
+    assert count_lines(file("torn.gz", gzip.compress(SOURCE.encode())[:-9])) is None
+    assert count_lines(tmp_path / "absent") is None
+    os.mkfifo(tmp_path / "pipe")
+    assert count_lines(tmp_path / "pipe") is None
 
 
 def test_windows_line_ends_and_a_byte_order_mark_are_no_text(file):

@@ -292,9 +292,8 @@ def write_translations(
     )
     with (
         open_output(options.writes_file, job_of(options, paths)) as file,
-        show_progress(options) as step,
+        show_progress(options, done=file.lines) as step,
     ):
-        step(file.lines)
         lines = file.skip(read_input(options.input, options.prefix))
         tagged = (line._replace(text=tag_line(tag, line.text)) for line in lines)
         for line, translation in work(tagged, report=step):
@@ -309,13 +308,16 @@ def write_translations(
     return file.special, first_lines
 
 
-def show_progress(options: GenerateOptions) -> AbstractContextManager[Callable[[int], None]]:
+def show_progress(
+    options: GenerateOptions, *, done: int
+) -> AbstractContextManager[Callable[[int], None]]:
     """Show how far the work is, unless that would get into the lines of a terminal."""
     if prompts := options.input == STDIN and stdin_is_terminal():
         console.say("type a sentence and press Enter; Ctrl-D ends")
     if prompts or (options.writes_file is None and sys.stdout.isatty()):
         return nullcontext(lambda lines: None)
-    return console.progress("translating", total=count_lines(options.input), unit="lines")
+    total = count_lines(options.input)
+    return console.progress("translating", total=total, unit="lines", done=done)
 
 
 def job_of(options: GenerateOptions, paths: list[Path]) -> dict[str, str]:

@@ -69,8 +69,8 @@ def encode_split(
         every = with_alignments(every, encoder.alignments)
     blocks = islice(every, sum(record.blocks for record in records), None)
     workers = workers or min(count_cores(), 1 + total // PAIRS_PER_WORKER)
-    with console.progress(f"encoding {split}", total=total, unit="pairs") as step:
-        step(sum(record.counts.read for record in records))
+    done = sum(record.counts.read for record in records)
+    with console.progress(f"encoding {split}", total=total, unit="pairs", done=done) as step:
         results = map_in_order(encoder, blocks, workers=workers)
         # A shard begins with this block and takes the next ones from the same iterator.
         for first in results:

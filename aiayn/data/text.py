@@ -11,6 +11,7 @@ import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -97,15 +98,16 @@ def damaged(path: Path, lines: int, problem: Exception) -> DataError:
 
 
 def count_lines(path: Path) -> int | None:
-    """Return how many lines a plain file has; None where counting would take long."""
-    if not path.is_file() or path.suffix in PACKED:
+    """Return how many lines a file has; None where they cannot be read twice, or at all."""
+    if not path.is_file():
         return None
     # In large blocks, which is faster than making each line only to count it.
     count, last = 0, b"\n"
-    with open_bytes(path) as file:
+    with open_bytes(path) as file, suppress(*UNREADABLE):
         while block := file.read(1 << 20):
             count, last = count + block.count(b"\n"), block[-1:]
-    return count + (last != b"\n")  # a last line without an end
+        return count + (last != b"\n")  # a last line without an end
+    return None
 
 
 def read_lines(path: Path) -> Iterator[str]:
