@@ -25,12 +25,15 @@ def find_model(path: Path) -> Path:
         console.warn(f"{found[0]} is damaged; taking {whole[0]} in its place")
     if found:
         return (whole or found)[0]
-    foreign = (path / "config.json").exists()
+    fix = "give the folder that `aiayn train -o` wrote, or a model file"
+    if (path / "model.bin").exists():
+        fix = "it is made for CTranslate2: give the model it was made of, --engine ctranslate2"
+    elif (path / "config.json").exists():
+        fix = (
+            "it looks like a model of another toolkit: aiayn import reads those of transformers"
+        )
     raise UsageError(
-        f"{path} holds no model: none of {', '.join(DEFAULT_MODELS)} is there",
-        fix="it looks like a model of another toolkit: aiayn import reads those of transformers"
-        if foreign
-        else "give the folder that `aiayn train -o` wrote, or a model file",
+        f"{path} holds no model: none of {', '.join(DEFAULT_MODELS)} is there", fix=fix
     )
 
 

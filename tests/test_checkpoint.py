@@ -239,6 +239,14 @@ def test_a_folder_without_a_model_names_what_it_looked_for(tmp_path):
     assert "aiayn train" in raised.value.fix
 
 
+def test_a_folder_made_for_ctranslate2_is_told_from_one_to_import(tmp_path):
+    for name, fix in (("config.json", "aiayn import"), ("model.bin", "--engine ctranslate2")):
+        (tmp_path / name).touch()
+        with pytest.raises(UsageError) as raised:
+            find_model(tmp_path)
+        assert fix in raised.value.fix
+
+
 def test_a_file_that_cannot_be_written_leaves_the_old_one_intact(model, path, tmp_path):
     before = path.read_bytes()
     (tmp_path / "model.pt.partial").mkdir()

@@ -13,7 +13,9 @@ import pytest
 from toy import sentences
 
 from aiayn.checkpoint import load_model
-from aiayn.generation.translator import Translator
+from aiayn.generation.streaming import Line
+from aiayn.generation.translate_lines import unusual_features
+from aiayn.generation.translator import Output, Translation, Translator
 from aiayn.model_path import find_model
 
 LINES = sentences(40, seed=61)
@@ -115,15 +117,48 @@ def test_strict_counts_what_was_special_before_an_interruption(model, aiayn, tmp
     assert (tmp_path / "out").read_text().count("\n") == 2
 
 
-def test_other_settings_begin_anew(model, aiayn, tmp_path):
+def test_other_settings_are_refused_until_what_was_begun_is_removed(model, aiayn, tmp_path):
     (tmp_path / "in").write_text("ba\nbe\n")
     (tmp_path / "prefix").write_text("ab\n")
     line = ("generate", model, "-i", tmp_path / "in", "-o", tmp_path / "out")
     assert aiayn(*line, "--prefix", tmp_path / "prefix")[0] == 3
     code, _, err = aiayn(*line)
-    assert (code, "another prefix" in err) == (0, True)
+    assert (code, "with 1 line, by other options or models: prefix" in err) == (2, True)
+    (tmp_path / "out.partial").unlink()
+    assert aiayn(*line)[0] == 0
     wanted = aiayn("generate", model, stdin=b"ba\nbe\n")[1]
     assert (tmp_path / "out").read_text() == wanted
+
+
+@pytest.mark.parametrize("begin", [b"\x1f\x8b\x08", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"])
+def test_packed_text_is_no_text_where_its_name_does_not_say_so(model, aiayn, tmp_path, begin):
+    code, out, err = aiayn("generate", model, stdin=begin + b"\n")
+    assert (code, out, "standard input is packed" in err) == (3, "", True)
+    (tmp_path / "in").write_bytes(begin)
+    code, _, err = aiayn("generate", model, "-i", tmp_path / "in")
+    assert (code, "in is packed, and its name does not say so" in err) == (3, True)
+
+
+def test_an_output_is_not_named_as_packed_files_are(model, aiayn, tmp_path):
+    code, _, err = aiayn("generate", model, "-o", tmp_path / "out.gz", stdin=b"ba\n")
+    assert (code, f"pass -o {tmp_path / 'out'} and pack it" in err) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_line_that_is_translated_to_nothing_is_counted():
+    for text, count in (("", 1), ("a", 0)):
+        translation = Translation([Output(text, -1.0, True, [])], 1, {})
+        found = unusual_features(Line("ba"), translation)
+        assert (found["translated to nothing"], found.total()) == (count, count)
+
+
+def test_automatic_precision_is_float32(model, aiayn):
+    found = [
+        aiayn("generate", model, "--scores", "--precision", precision, stdin=b"ba\nbe\n")
+        for precision in ("auto", "float32")
+    ]
+    assert found[0][0] == 0
+    assert found[0][1] == found[1][1]
 
 
 def test_a_thousand_sentences_are_translated_the_same_in_batches_of_1_and_7_and_64(translator):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.errors import DataError, Interrupted, Stopped
+from aiayn.errors import DataError, Interrupted, Stopped, UsageError
 from aiayn.generation import output
 from aiayn.generation.output import OutputFormat, ResumableFile, open_output
 from aiayn.generation.translator import Line, Output, Translation
@@ -237,17 +237,21 @@ def test_an_interruption_while_looking_for_the_place_loses_nothing(whole, tmp_pa
     assert contents(tmp_path) == left
 
 
-def test_other_settings_begin_anew_and_say_so(whole, tmp_path, capsys):
-    interrupt(tmp_path, TEXT, 5)
-    with open_output(tmp_path / "out", {**JOB, "beam": "5"}) as file:
-        assert file.lines == 0
-        write(file, TEXT)
-    assert "starting over" in capsys.readouterr().err
-    assert contents(tmp_path) == whole
+def test_other_settings_are_refused_and_what_was_done_is_kept(tmp_path):
+    left = interrupt(tmp_path, TEXT, 5)
+    other = {**JOB, "beam": "5", "alpha": "1.0"}
+    with pytest.raises(
+        UsageError, match="with 5 lines, by other options or models: beam, alpha"
+    ):
+        ResumableFile(tmp_path / "out", other)
+    assert contents(tmp_path) == left
+    with open_output(tmp_path / "out", JOB) as file:
+        assert file.lines == 5
 
 
 def test_a_note_never_speaks_of_a_file_with_other_settings(tmp_path):
     interrupt(tmp_path, TEXT, 3)
+    (tmp_path / "out.partial").unlink()
     file = ResumableFile(tmp_path / "out", {**JOB, "beam": "5"})
     with pytest.raises(Killed):
         write(file, TEXT, stop_after=8)

@@ -24,7 +24,7 @@ from aiayn.commands.engines import (
 from aiayn.commands.options import command
 from aiayn.config import ALPHA_LIMIT, DECODING_BATCH_TOKENS, BeamRule, DecodeConfig, FormatName
 from aiayn.data.atomic import require_writable
-from aiayn.data.text import STDIN, count_lines, stdin_is_terminal
+from aiayn.data.text import PACKED, STDIN, count_lines, stdin_is_terminal
 from aiayn.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ _rule = partial(typer.Option, rich_help_panel="Search", show_default=False)
 _sample = partial(typer.Option, rich_help_panel="Sampling")
 _format = partial(typer.Option, rich_help_panel="Output")
 _run = partial(typer.Option, rich_help_panel="Running")
+DecodingPrecision = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 BATCH_DEFAULT = f"{DECODING_BATCH_TOKENS}; on a GPU what its memory holds"
 
 
@@ -65,14 +66,17 @@ class GenerateOptions:
     input: Annotated[Path, _text("--input", "-i", show_default="stdin")] = STDIN
     """Text, one sentence a line; .gz .bz2 .xz too."""
     output: Annotated[Path | None, _text("--output", "-o", show_default="stdout")] = None
-    """Where to write. Interrupted, the same command resumes."""
+    """Where to write; FILE.partial until all is done. Interrupted, the same command resumes,
+    but for some thousand lines; a finished file is translated anew."""
     prefix: Annotated[Path | None, _text(show_default=False)] = None
-    """What the translations have to begin with, line by line; an empty line: no prefix."""
+    """A file of what the translations have to begin with, line by line; an empty line: no
+    prefix."""
     to: Annotated[str, _text(metavar="LANGUAGE", show_default=False)] = ""
     """The language to translate to, of a model that knows several by tags: deu puts >>deu<<
     before each line."""
     strict: Annotated[bool, typer.Option("--strict")] = False
-    """Exit with 3 in the end if a line was cut into pieces, not ended or not UTF-8."""
+    """Exit with 3 in the end if a line was cut into pieces, stopped at the length limit or not
+    UTF-8."""
     beam: Annotated[int | None, _search(min=1)] = None
     """Hypotheses kept at each step; the paper: 4, parsing 21."""
     alpha: Annotated[float | None, _search(min=0)] = None
@@ -123,9 +127,10 @@ class GenerateOptions:
     """torch: our own search, the exact reference; ctranslate2: the search of CTranslate2, often
     faster, with a few other translations, and converted once into ~/.cache/aiayn; it needs
     aiayn\\[export], and has no ensembles, sampling or parsing."""
-    precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"
-    """float32 is exact. On a CPU int8 (linear layers in 8 bits) is fastest and hardly less
-    exact, and bfloat16 is faster where the processor has it (AVX512_BF16, AMX)."""
+    precision: Annotated[DecodingPrecision, _run()] = "auto"
+    """auto: float32, which is exact. On a CPU int8 (linear layers in 8 bits) is fastest and
+    hardly less exact, best with --compile, and bfloat16 is faster where the processor has it
+    (AVX512_BF16, AMX)."""
     compile: Annotated[bool, _run("--compile")] = False
     """Decode by code that g++ compiles for this processor, once: much faster on a CPU, and
     the same up to rounding. Code and weights are kept in ~/.cache/aiayn for the next time."""
@@ -133,6 +138,10 @@ class GenerateOptions:
     """CPU cores to use; 0: all."""
     batch_tokens: Annotated[int | None, _run(min=1, show_default=BATCH_DEFAULT)] = None
     """Padded source tokens that are decoded at once."""
+
+    def __post_init__(self) -> None:
+        if self.precision == "auto":
+            object.__setattr__(self, "precision", "float32")
 
     def check(self) -> None:
         """Refuse what does not go together."""
@@ -198,6 +207,11 @@ class GenerateOptions:
         if self.prefix == self.input == STDIN:
             raise UsageError("--prefix - leaves no standard input for the text", fix="pass -i")
         if self.writes_file:
+            if self.writes_file.suffix in PACKED:
+                raise UsageError(
+                    f"{self.writes_file} would hold plain text, which its name denies",
+                    fix=f"pass -o {self.writes_file.with_suffix('')} and pack it then",
+                )
             prefix = [self.prefix] if self.prefix else []
             require_writable(self.writes_file, reads=[self.input, *self.models, *prefix])
 

@@ -4,13 +4,13 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from aiayn import console
 from aiayn.commands.engines import EngineName, open_translator, require_cpu
-from aiayn.commands.generate import GenerateOptions
+from aiayn.commands.generate import DecodingPrecision, GenerateOptions
 from aiayn.commands.options import command
 from aiayn.errors import DataError, UsageError
 
@@ -54,8 +54,9 @@ class ServeOptions:
     """Length penalty; the paper: 0.6."""
     device: Annotated[str, _run()] = "auto"
     """auto, cpu, cuda or mps."""
-    precision: Annotated[Literal["float32", "bfloat16", "float16", "int8"], _run()] = "float32"
-    """int8: linear layers in 8 bits, for the CPU: faster, and hardly less exact."""
+    precision: Annotated[DecodingPrecision, _run()] = "auto"
+    """auto: float32, which is exact; int8: linear layers in 8 bits, for the CPU: faster, and
+    hardly less exact."""
     engine: Annotated[EngineName, _run()] = "torch"
     """As for generate: torch, or ctranslate2, which needs aiayn\\[export]."""
     compile: Annotated[bool, _run("--compile")] = False

@@ -25,6 +25,12 @@ PACKED: dict[str, Callable[..., Any]] = {
     ".xz": lzma.open,
     ".zst": open_zst,
 }
+# How packed files begin, and what unpacks them.
+MAGIC = {
+    b"\x1f\x8b": "zcat",
+    b"\xfd7zXZ\x00": "xzcat",
+    b"\x28\xb5\x2f\xfd": "zstdcat",
+}
 # Enough to tell text from other files.
 SAMPLED_BYTES = 4096
 # A packed file of a few kB can hold a line that no memory holds.
@@ -83,10 +89,23 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
     with open_bytes(path) as file:
         try:
             for number, raw in enumerate(bounded_lines(file), start=1):
+                if number == 1:
+                    require_unpacked(path, raw)
                 line = raw.removesuffix(b"\n").removesuffix(b"\r")
                 yield line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
         except UNREADABLE as problem:
             raise damaged(path, number, problem) from None
+
+
+def require_unpacked(path: Path, begin: bytes) -> None:
+    """Refuse what begins as packed files do."""
+    for magic, unpack in MAGIC.items():
+        if begin.startswith(magic):
+            name = "standard input" if path == STDIN else str(path)
+            raise DataError(
+                f"{name} is packed, and its name does not say so",
+                fix=f"unpack it with {unpack}, or give it a name such as text.gz",
+            )
 
 
 def damaged(path: Path, lines: int, problem: Exception) -> DataError:

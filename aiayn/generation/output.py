@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, assert_never
 from aiayn import console
 from aiayn.config import FormatName
 from aiayn.data.atomic import TEMPORARY, open_locked, sync, write_json
-from aiayn.errors import DataError, Stopped, counted
+from aiayn.errors import DataError, Stopped, UsageError, counted
 from aiayn.generation.streaming import Line
 from aiayn.generation.translator import Output, Translation
 from aiayn.signals import RESUME, raise_on_signals, signals_ignored
@@ -121,11 +121,13 @@ class ResumableFile:
         self.path, self.job = path, job
         self.partial = path.with_name(path.name + TEMPORARY)
         self.note = path.with_name(path.name + TEMPORARY + ".json")
-        self.changed: list[str] = []
-        """Settings that have changed since the partial file was written."""
         self._digest_so_far = ""
         self._file = open_locked(self.partial)
-        self._written = self._read_progress()
+        try:
+            self._written = self._read_progress()
+        except UsageError:
+            self._file.close()
+            raise
         self._saved, self._saved_at = self.lines, time.monotonic()
         if self.lines == 0:
             self.note.unlink(missing_ok=True)
@@ -143,22 +145,26 @@ class ResumableFile:
         return self._written.special
 
     def _read_progress(self) -> OutputProgress:
-        """Return how far an earlier process with the same job came."""
+        """Return how far an earlier process came; its job must have been the same."""
         nothing = OutputProgress(0, 0, hashlib.sha256(), Counter())
         try:
             note = json.loads(self.note.read_bytes())
             if self.partial.stat().st_size < note["bytes"]:
                 return nothing
-            self.changed = [
-                name for name in self.job if self.job[name] != note["job"].get(name)
-            ]
+            changed = [name for name in self.job if self.job[name] != note["job"].get(name)]
             self._digest_so_far = note["sha256"]
             done = OutputProgress(
                 note["lines"], note["bytes"], nothing.digest, Counter(note["special"])
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return nothing
-        return nothing if self.changed else done
+        if changed:
+            raise UsageError(
+                f"{self.path} was begun, with {counted(done.lines, 'lines')}, by other options"
+                f" or models: {', '.join(changed)}",
+                fix=f"give the same ones to resume, or start over after: rm {self.partial}",
+            )
+        return done
 
     def skip(self, lines: Iterable[Line]) -> Iterator[Line]:
         """Yield the lines that are left; those that are done must have been the same text."""
@@ -268,10 +274,6 @@ def open_output(
     file = ResumableFile(path, job)
     if file.lines:
         console.say(f"resuming after line {file.lines:,} of {path}")
-    elif file.changed:
-        console.say(
-            f"starting over: the partial {path} was made with another {file.changed[0]}"
-        )
     elif path.exists() and path.stat().st_size:
         console.warn(f"{path} exists, and is replaced when all lines are done")
     try:

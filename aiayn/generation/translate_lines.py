@@ -52,6 +52,7 @@ def unusual_features(line: Line, translation: Translation) -> Counter[str]:
     """Count what is out of the ordinary about a line."""
     found = Counter({f"repaired ({kind})": 1 for kind in translation.repairs})
     found["empty"] = translation.pieces == 0
+    found["translated to nothing"] = translation.pieces > 0 and not translation.outputs[0].text
     found["translated in pieces"] = translation.pieces > 1
     found["at the length limit"] = not translation.outputs[0].finished
     # U+FFFD stands for bytes that are not UTF-8, unless the input has that character itself.
