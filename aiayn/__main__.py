@@ -1,6 +1,6 @@
 """`python -m aiayn` and `torchrun -m aiayn` are the same program as `aiayn`."""
 
-from aiayn.cli import main
+from aiayn.cli import program
 
 if __name__ == "__main__":
-    main()
+    program()

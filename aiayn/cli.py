@@ -189,15 +189,22 @@ def _prepare() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def main() -> None:
-    """Run a command, and end the process with its exit code."""
-    _prepare()
-    code = _run()
-    if "aiayn.distributed" in sys.modules:
-        from aiayn.distributed import leave_at_once_if_joined
+def program() -> None:
+    """Be the program `aiayn`, alone in its process."""
+    try:
+        main()
+    except SystemExit as ended:
+        if "RANK" in os.environ and "aiayn.distributed" in sys.modules:
+            from aiayn.distributed import leave_at_once
 
-        leave_at_once_if_joined(code)
-    sys.exit(code)
+            leave_at_once(int(ended.code or 0))
+        raise
+
+
+def main() -> None:
+    """Run a command, and raise SystemExit with its exit code."""
+    _prepare()
+    sys.exit(_run())
 
 
 def _run() -> int:

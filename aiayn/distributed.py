@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Event
-from typing import TypeVar, cast
+from typing import NoReturn, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -42,9 +41,6 @@ CONNECTION_LOST = (
     "Connection refused",
     "Broken pipe",
 )
-
-# Whether this process has ever worked with others.
-_has_joined = Event()
 
 Item = TypeVar("Item")
 
@@ -158,7 +154,6 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     group = None
     try:
-        _has_joined.set()
         group = _meet_others(device)
         yield group
     except RuntimeError as problem:
@@ -179,15 +174,13 @@ def join_process_group(device_name: str) -> Iterator[ProcessGroup]:
     dist.destroy_process_group()
 
 
-def leave_at_once_if_joined(code: int) -> None:
-    """End this process without taking the interpreter down, if it has worked with others.
+def leave_at_once(code: int) -> NoReturn:
+    """End this process, one of several, without taking the interpreter down.
 
     Threads of gloo outlive their group, and one that frees a tensor while the interpreter ends
     aborts the process: a run that has saved everything would count as failed, and torchrun on
     other nodes would wait five minutes for this one.
     """
-    if not _has_joined.is_set():
-        return
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
     os._exit(code)

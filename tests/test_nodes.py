@@ -106,7 +106,7 @@ def test_only_tasks_that_know_where_to_meet_take_their_rank_from_srun(
 # Rank 1 starts with one weight that is not that of rank 0.
 OTHER_WEIGHTS = """
 import os
-from aiayn.cli import main
+from aiayn.cli import program
 from aiayn.training import start
 
 real = start.fresh_state
@@ -117,7 +117,7 @@ def fresh_state(*given):
     return state
 
 start.fresh_state = fresh_state
-main()
+program()
 """
 
 
@@ -183,7 +183,7 @@ def test_the_first_process_alone_reads_the_weights_that_a_run_starts_from(
 KILLED_ONCE = """
 import os, signal
 from pathlib import Path
-from aiayn.cli import main
+from aiayn.cli import program
 from aiayn.training.gradients import Gradients
 
 real, calls = Gradients.reduce, []
@@ -196,7 +196,7 @@ def reduce(self, group):
     return real(self, group)
 
 Gradients.reduce = reduce
-main()
+program()
 """
 
 
@@ -228,10 +228,10 @@ def test_when_a_process_on_another_node_is_killed_the_rest_leaves_and_the_run_re
 # Whatever the interpreter does at its end fails.
 FAILS_AT_EXIT = """
 import atexit, os
-from aiayn.cli import main
+from aiayn.cli import program
 
 atexit.register(os.abort)
-main()
+program()
 """
 
 
