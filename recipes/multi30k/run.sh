@@ -40,7 +40,8 @@ reference() {
 best() {
     teach
     step "translate back" "$WORK/backward.en" \
-        aiayn generate "$WORK/reverse/average.pt" -i "$train.de" -o "$WORK/backward.en" --alpha 1.0 "${compiled[@]}"
+        aiayn generate "$WORK/reverse/average.pt" -i "$train.de" -o "$WORK/backward.en" --alpha 1.0 \
+        --min-length 3 "${compiled[@]}"
     step "preprocess, forward" "$WORK/forward/manifest.json" \
         aiayn preprocess "$train.en" "$WORK/chosen.de" -o "$WORK/forward" --vocab-from "$WORK/data"
     step "preprocess, backward" "$WORK/backward/manifest.json" \
