@@ -11,6 +11,7 @@
 
 vocabulary=$(at_scale 8000 400)
 SEEDS=${SEEDS:-1}
+text="" # not that of the environment
 
 corpus() {
     local language split file

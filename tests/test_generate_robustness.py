@@ -130,7 +130,9 @@ def test_other_settings_are_refused_until_what_was_begun_is_removed(model, aiayn
     assert (tmp_path / "out").read_text() == wanted
 
 
-@pytest.mark.parametrize("begin", [b"\x1f\x8b\x08", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"])
+@pytest.mark.parametrize(
+    "begin", [b"\x1f\x8b\x08", b"BZh91AY&SY", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"]
+)
 def test_packed_text_is_no_text_where_its_name_does_not_say_so(model, aiayn, tmp_path, begin):
     code, out, err = aiayn("generate", model, stdin=begin + b"\n")
     assert (code, out, "standard input is packed" in err) == (3, "", True)

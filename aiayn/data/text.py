@@ -28,6 +28,7 @@ PACKED: dict[str, Callable[..., Any]] = {
 # How packed files begin, and what unpacks them.
 MAGIC = {
     b"\x1f\x8b": "zcat",
+    b"BZh91AY&SY": "bzcat",
     b"\xfd7zXZ\x00": "xzcat",
     b"\x28\xb5\x2f\xfd": "zstdcat",
 }
@@ -104,7 +105,7 @@ def require_unpacked(path: Path, begin: bytes) -> None:
             name = "standard input" if path == STDIN else str(path)
             raise DataError(
                 f"{name} is packed, and its name does not say so",
-                fix=f"unpack it with {unpack}, or give it a name such as text.gz",
+                fix=f"unpack it with {unpack}, or give it a name that does: .gz .bz2 .xz .zst",
             )
 
 
