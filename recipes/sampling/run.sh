@@ -22,7 +22,7 @@ done
 # What is drawn, and the updates for equal time.
 declare -A drawn=(
     [plain]="--steps $(at_scale 2500 4)"
-    [sampling]="--steps $(at_scale 2200 4) batch.sampling=0.1"
+    [sampling]="--steps $(at_scale 2000 4) batch.sampling=0.1"
     [noise]="--steps $(at_scale 2500 4) batch.noise=0.1"
 )
 compared=()
