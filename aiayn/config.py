@@ -149,11 +149,20 @@ class OptimConfig:
     """Weight of guided attention, such as 0.1; 0: off. In the decoder's layer before the last,
     the first head that looks at the source learns the word alignments that `preprocess
     --alignments` stored, and tells those of translations. Beyond the paper."""
+    rdrop: float = 0.0
+    """Weight of R-Drop, such as 5; 0: off. Each micro-batch goes through the network twice,
+    with other dropout, and the two predictions are drawn together: for text that is small
+    enough to be learned by heart, at twice the cost. Beyond the paper."""
 
     def __post_init__(self) -> None:
         _check(self, ("warmup",), 1)
-        _check(self, ("factor", "epsilon", "guided"), 0)
+        _check(self, ("factor", "epsilon", "guided", "rdrop"), 0)
         _check(self, ("beta1", "beta2", "smoothing"), 0, below=1)
+
+    @property
+    def passes(self) -> int:
+        """Return how often an update sends its tokens through the network."""
+        return 2 if self.rdrop else 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

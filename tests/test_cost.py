@@ -26,6 +26,16 @@ def test_a_token_costs_six_operations_a_weight_that_it_meets():
     decoder = sum(count for name, count in parts.items() if name.startswith("decoder"))
     flops = training_flops(model, (100, None), (7, 3))
     assert flops == 6 * (7 * encoder + 3 * (decoder + 100 * model.d_model))
+    assert training_flops(model, (100, None), (7, 3), passes=2) == 2 * flops
+
+
+def test_two_passes_are_twice_the_operations_of_a_run(data):
+    one, two = (
+        estimate(data, tiny_config(*more), 1, torch.device("cpu"), torch.float32)
+        for more in ((), ("optim.rdrop=5",))
+    )
+    flops = [float(each["floating-point operations"]) for each in (one, two)]
+    assert flops[1] == pytest.approx(2 * flops[0], rel=0.05)  # two digits are shown
 
 
 def test_the_estimate_of_a_run_follows_its_plan(data):

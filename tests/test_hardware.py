@@ -94,9 +94,10 @@ def test_a_moving_average_of_the_weights_is_one_call_of_an_update(on_meta):
     assert found - without == {"_foreach_lerp_": 1}
 
 
-def test_guided_attention_reads_nothing_back_from_the_device(on_meta):
+@pytest.mark.parametrize("setting", ["optim.guided=0.1", "optim.rdrop=5"])
+def test_what_is_beyond_the_paper_reads_nothing_back_from_the_device(on_meta, setting):
     for dtype in (torch.float32, torch.bfloat16):
-        found = count_calls(2, dtype, "optim.guided=0.1")
+        found = count_calls(2, dtype, setting)
         assert not READS & found.keys()
 
 

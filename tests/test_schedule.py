@@ -56,5 +56,7 @@ def test_adam_has_the_settings_of_the_paper_and_neither_decay_nor_clipping():
         "beta2": 0.98,
         "epsilon": 1e-9,
         "smoothing": 0.1,
-        "guided": 0.0,  # beyond the paper
+        # beyond the paper
+        "guided": 0.0,
+        "rdrop": 0.0,
     }

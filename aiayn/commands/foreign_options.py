@@ -49,6 +49,7 @@ TRAIN = {
     " optim.warmup",
     "criterion": "leave it out: cross-entropy with label smoothing, optim.smoothing",
     "cost-type": "leave it out: cross-entropy with label smoothing, optim.smoothing",
+    "reg-alpha": "write optim.rdrop=X",
     "clip-norm": "leave it out: as in the paper, gradients are not clipped",
     "share-all-embeddings": "write model.tie=all, the default",
     "tied-embeddings-all": "write model.tie=all, the default",

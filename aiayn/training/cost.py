@@ -18,19 +18,23 @@ def paper_flops(seconds: float, gpus: int) -> float:
 
 
 def training_flops(
-    model: ModelConfig, vocabularies: tuple[int, int | None], tokens: tuple[int, int]
+    model: ModelConfig,
+    vocabularies: tuple[int, int | None],
+    tokens: tuple[int, int],
+    *,
+    passes: int = 1,
 ) -> float:
     """Count the matrix products: 2 operations a weight forward and 4 backward, for each token.
 
     Attention's own products, which grow with the square of the length, are left out: for
     sentences of 30 tokens they are below a hundredth. Vocabularies and tokens are those of
-    source and target.
+    source and target; each token goes through the network in so many passes.
     """
     parts = parameters_of(model, *vocabularies)
     encoder = sum(count for name, count in parts.items() if name.startswith("encoder."))
     decoder = sum(count for name, count in parts.items() if name.startswith("decoder."))
     output = (vocabularies[1] or vocabularies[0]) * model.d_model
-    return 6.0 * (encoder * tokens[0] + (decoder + output) * tokens[1])
+    return 6.0 * passes * (encoder * tokens[0] + (decoder + output) * tokens[1])
 
 
 def count_parameters(model: Transformer) -> dict[str, int]:

@@ -36,7 +36,7 @@ def estimate(
     parameters = parameters_of(config.model, *codec.sizes)
     steps = config.train.steps
     tokens_in_all = int(steps * sampled.source_tokens), int(steps * sampled.target_tokens)
-    flops = training_flops(config.model, codec.sizes, tokens_in_all)
+    flops = training_flops(config.model, codec.sizes, tokens_in_all, passes=config.optim.passes)
     model_bytes = FLOAT32 * parameters["total"]
     disk = disk_space(config.train, parameters["total"])
     largest = longest_micro_batch(corpus, replace(config, batch=batch))

@@ -7,6 +7,7 @@ training uses a kernel that equals it.
 N tokens; W vocabulary.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,25 @@ def smoothed_cross_entropy(logits_NW: Tensor, gold_N: Tensor, smoothing: float) 
     )
 
 
+def r_drop_loss(
+    first_NW: Tensor, second_NW: Tensor, gold_N: Tensor, smoothing: float, weight: float
+) -> Loss:
+    """The mean loss of two passes, and weight / 4 (KL(p || q) + KL(q || p)) of their p and q.
+
+    Beyond the paper: R-Drop (Liang et al. 2021), with its alpha as the weight. Both passes see
+    the same tokens and drop out others, and what they predict is drawn together.
+    """
+    one, two = (
+        smoothed_cross_entropy(each, gold_N, smoothing) for each in (first_NW, second_NW)
+    )
+    log_p_NW, log_q_NW = (F.log_softmax(x.float(), dim=-1) for x in (first_NW, second_NW))
+    divergence = ((log_p_NW.exp() - log_q_NW.exp()) * (log_p_NW - log_q_NW)).sum()
+    return Loss(
+        smoothed=(one.smoothed + two.smoothed) / 2 + weight / 4 * divergence,
+        plain=(one.plain + two.plain) / 2,
+    )
+
+
 def decoder_states(model: Transformer, batch: Batch, source: Layout, target: Layout) -> Tensor:
     """Return the decoder's output; of a part of a batch, with the dropout of the whole."""
     if batch.part is None:
@@ -67,21 +87,35 @@ def decoder_states(model: Transformer, batch: Batch, source: Layout, target: Lay
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, smoothing: float, *, compiled: bool = False
+    model: Transformer,
+    batch: Batch,
+    smoothing: float,
+    *,
+    rdrop: float = 0.0,
+    compiled: bool = False,
 ) -> Loss:
     """Return the loss of a batch under teacher forcing, summed over its target tokens."""
     c = model.config
     plain = not c.attention_window and not c.attention_dropout
     packed = plain and can_attend_packed(c.d_k, c.d_v, batch.gold_N.device)
     layouts = batch.layouts(attend_packed=packed)
-    states_ND = decoder_states(model, batch, *layouts)
-    states_ND = states_ND[: batch.tokens]  # packed rows are rounded up
-    output = model.output
-    return Loss(
-        *fused_linear_cross_entropy(
-            states_ND, output.weight, batch.gold_N, smoothing, output.bias, compiled=compiled
-        )
+    fused = partial(
+        fused_linear_cross_entropy,
+        weight_WD=model.output.weight,
+        bias_W=model.output.bias,
+        smoothing=smoothing,
+        compiled=compiled,
     )
+
+    def forward() -> Tensor:
+        # Packed rows are rounded up.
+        return decoder_states(model, batch, *layouts)[: batch.tokens]
+
+    if not rdrop:
+        return Loss(*fused(forward(), gold_N=batch.gold_N))
+    both_ND = torch.stack([forward(), forward()], dim=1).flatten(0, 1)
+    sums = fused(both_ND, gold_N=batch.gold_N.repeat_interleave(2), rdrop=rdrop)
+    return Loss(*(each / 2 for each in sums))
 
 
 @torch.inference_mode()

@@ -167,6 +167,14 @@ def check_init_from(init_from: ModelFile, data: DataFolder, config: Config) -> N
 
 def open_corpus(data: DataFolder, config: Config) -> Corpus:
     """Return the training pairs, with what guides attention if it is guided."""
+    model = config.model
+    if config.optim.rdrop and not any(
+        (model.dropout, model.attention_dropout, model.relu_dropout)
+    ):
+        raise UsageError(
+            f"optim.rdrop is {config.optim.rdrop}, and without dropout two passes are the same",
+            fix="set model.dropout, or leave optim.rdrop out",
+        )
     corpus = data.corpus("train")
     if not config.optim.guided:
         return corpus

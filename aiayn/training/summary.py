@@ -14,10 +14,11 @@ def summarize(run: Path, last: ModelFile) -> dict[str, Any]:
     validations = [row for row in RunFolder(run).read_metrics() if "valid" in row]
     best = next((row for row in reversed(validations) if row["best"]), None)
     tokens = (progress.source_tokens, progress.target_tokens)
-    flops = training_flops(last.config.model, last.codec.sizes, tokens)
+    config = last.config
+    flops = training_flops(config.model, last.codec.sizes, tokens, passes=config.optim.passes)
     return {
         "run": str(run),
-        "updates": f"{progress.step:,} of {last.config.train.steps:,}",
+        "updates": f"{progress.step:,} of {config.train.steps:,}",
         "epoch": progress.epoch,
         "target tokens": progress.target_tokens,
         "hours": round(progress.seconds / 3600, 3),

@@ -104,7 +104,13 @@ def backward(state: TrainState, name: str, batch: Batch, dtype: torch.dtype) -> 
     # Seeded by its place in the run, not by what ran before: resuming draws the same.
     seed_dropout(device, dropout_seed(config.train.seed, state.progress.step, name))
     with autocast(device, dtype):
-        loss = batch_loss(state.model, batch, config.optim.smoothing, compiled=state.compiled)
+        loss = batch_loss(
+            state.model,
+            batch,
+            config.optim.smoothing,
+            rdrop=config.optim.rdrop,
+            compiled=state.compiled,
+        )
     total, losses = loss.smoothed, [loss.smoothed.detach(), loss.plain]
     if config.optim.guided:
         assert batch.guide_BTS is not None
