@@ -6,6 +6,7 @@ another process; so its pieces are drawn here, word by word, from a generator th
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 
 from aiayn.data.settings import TAG
@@ -65,17 +66,24 @@ class SubwordSampler:
 
     def _merge(self, word: str, random: Random) -> list[str]:
         """Return the byte pairs of a word, with merges left out."""
-        pieces, scores = list(word), self._scores
+        pieces, score_of, draw = list(word), self._scores.get, random.random
+        scores = [score_of(left + right, -math.inf) for left, right in pairwise(pieces)]
         while True:
             best, place = -math.inf, -1
-            for i in range(len(pieces) - 1):
-                score = scores.get(pieces[i] + pieces[i + 1], -math.inf)
+            for i, score in enumerate(scores):
                 # Drawn only where it matters: what is worse would not be made anyway.
-                if score > best and random.random() >= self.strength:
+                if score > best and draw() >= self.strength:
                     best, place = score, i
             if place < 0:
                 return pieces
-            pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
+            merged = pieces[place] + pieces.pop(place + 1)
+            pieces[place] = merged
+            del scores[place]
+            # Only the neighbors of what was merged are other pairs than before.
+            if place:
+                scores[place - 1] = score_of(pieces[place - 1] + merged, -math.inf)
+            if place < len(scores):
+                scores[place] = score_of(merged + pieces[place + 1], -math.inf)
 
     def _segment(self, word: str, random: Random) -> list[str]:
         """Return unigrams of a word: the last is drawn first, then what may stand before it."""
