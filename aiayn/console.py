@@ -79,8 +79,10 @@ class _Stderr:
 
 
 # Made before cli.py sets the encoding of the streams: rich looks sys.stdout up for every line.
-stdout = _Console(highlight=False, width=_width(sys.stdout))
-stderr = _Console(file=cast(TextIO, _Stderr()), highlight=False, width=_width(sys.stderr))
+stdout = _Console(highlight=False, emoji=False, width=_width(sys.stdout))
+stderr = _Console(
+    file=cast(TextIO, _Stderr()), highlight=False, emoji=False, width=_width(sys.stderr)
+)
 
 
 def _discard(stream: IO[str]) -> None:
