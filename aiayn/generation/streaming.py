@@ -14,6 +14,10 @@ from aiayn.errors import DataError
 
 # Seconds without a new line, and since the first one, after which a live pipe gets answers.
 PAUSE, PATIENCE = 0.02, 0.25
+# Seconds that a window is to take, since an interruption costs what is not finished.
+SECONDS_AT_RISK = 20.0
+# The first window, whose pace is not known yet, and the smallest: these parts of the largest.
+FIRST_PART, SMALLEST_PART = 4, 32
 
 Item = TypeVar("Item")
 
@@ -47,14 +51,16 @@ def read_input(path: Path, prefixes: Path | None) -> Iterator[Line]:
 def windows(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
     """Yield what has come in since the last time, at most `most` items at once.
 
-    A thread reads ahead, so that a live pipe is answered without waiting for its end.
+    A thread reads ahead, so that a live pipe is answered without waiting for its end. Where
+    items take long, windows have fewer of them.
     """
+    limit, least = -(-most // FIRST_PART), -(-most // SMALLEST_PART)
     waiting: queue.Queue[list[Item] | BaseException | None] = queue.Queue(2 * most)
     threading.Thread(target=_read, args=(items, waiting.put), daemon=True).start()
     while isinstance(came := waiting.get(), list):
         window, begin = came, time.monotonic()
         with suppress(queue.Empty):
-            while len(window) < most:
+            while len(window) < limit:
                 left = begin + PATIENCE - time.monotonic()
                 came = (
                     waiting.get(timeout=min(PAUSE, left)) if left > 0 else waiting.get_nowait()
@@ -63,7 +69,10 @@ def windows(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
                     break
                 window += came
         # A window is yielded even if what ended it was an error: that comes next.
+        begin = time.monotonic()
         yield window
+        pace = len(window) / max(time.monotonic() - begin, 1e-9)
+        limit = int(min(max(pace * SECONDS_AT_RISK, least), most))
         if not isinstance(came, list):
             break
     if came is not None:
