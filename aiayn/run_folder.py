@@ -113,7 +113,7 @@ class RunFolder:
     def refuse_other(self, config: Config, data: DataFolder) -> None:
         """Refuse a folder that holds something else than the same run, or nothing."""
         if self.stored_config():
-            self._check_same_run(config, data.training_sha256)
+            self._check_same_run(config, data)
         elif (self.path / "config.yaml").exists():
             return  # a start that failed: there is nothing to resume, and nothing to lose
         elif self.path.is_dir() and any(self.path.iterdir()):
@@ -139,7 +139,7 @@ class RunFolder:
         """Write the settings."""
         write_bytes(self.path / "config.yaml", to_yaml(config).encode())
 
-    def _check_same_run(self, config: Config, data_sha256: str) -> None:
+    def _check_same_run(self, config: Config, data: DataFolder) -> None:
         stored = read_yaml(self.path / "config.yaml", Config())
         changed = differences(stored, config)
         fatal = [
@@ -154,9 +154,12 @@ class RunFolder:
             )
         for change in changed:
             console.say(f"changed since the run began: {change}")
-        if self._provenance().get("data_sha256", data_sha256) != data_sha256:
+        given = data.training_sha256
+        if self._provenance().get("data_sha256", given) != given:
+            shares = [f"{Path(path).name}:{share:g}" for path, share in self.shares().items()]
+            mixed = f", or other shares: {' '.join(shares)}" if shares else ""
             raise UsageError(
-                f"{self.path} was trained on other data",
+                f"{self.path} was trained on other data{mixed}",
                 fix="give the data folder it began with, or choose another folder with -o",
             )
 

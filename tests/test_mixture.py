@@ -109,7 +109,8 @@ def test_the_command_mixes_and_remembers(data, small, tmp_path, aiayn):
     assert [each["share"] for each in found["corpora"].values()] == [0.75, 0.25]
     assert found["target tokens"] == sum(x["target tokens"] for x in found["corpora"].values())
     code, _, err = aiayn(*line[:1], f"{data.path}:1", f"{small.path}:1", *line[3:])
-    assert (code, "was trained on other data" in err) == (2, True)
+    assert (code, "was trained on other data, or other shares" in err) == (2, True)
+    assert f"{data.path.name}:0.75 {small.path.name}:0.25" in err
 
 
 def test_a_dry_run_tells_the_epochs_of_each(data, small, aiayn):
@@ -134,6 +135,8 @@ def test_other_vocabularies_and_missing_shares_are_refused(data, tmp_path):
     assert f"--vocab-from {data.path}" in problem.value.fix
     with pytest.raises(UsageError, match="has no share"):
         open_data([Named(data.path, 0.5), Named(other.path)])
+    with pytest.raises(UsageError, match="is named twice"):
+        open_data([Named(data.path, 0.5), Named(data.path / "vocab" / "..", 0.5)])
 
 
 def test_a_share_follows_a_colon(tmp_path):
@@ -141,8 +144,11 @@ def test_a_share_follows_a_colon(tmp_path):
     (odd := tmp_path / "a:1").mkdir()
     assert Named.parse(str(odd)).share is None
     assert not Named.is_one("optim.warmup=3")
-    with pytest.raises(UsageError, match="above 0"):
-        Named.parse("data:0")
+    (tmp_path / "data").mkdir()
+    for share in ("0", "-1", "inf", "nan", "60%", "0,6", "x", ""):
+        with pytest.raises(UsageError, match=f"'{share}' is not a share") as problem:
+            Named.parse(f"{tmp_path}/data:{share}")
+        assert problem.value.fix == f"write {tmp_path}/data:0.5"
 
 
 def test_one_folder_is_no_mixture(data, tmp_path):

@@ -84,6 +84,11 @@ def test_a_run_stopped_in_between_has_the_same_mean(run, data, tmp_path):
         assert_equal(weights(run / name), weights(tmp_path / name))
 
 
+def test_average_says_that_it_takes_the_weights_themselves(run, data, tmp_path, aiayn):
+    code, _, err = aiayn("average", run, "--last", 1, "-o", tmp_path / "one.pt")
+    assert (code, f"the moving average of {run} (train.ema) is in" in err) == (0, True)
+
+
 def test_another_decay_is_another_run(run, data, aiayn):
     code, _, err = aiayn("train", data.path, "-o", run, *COMMAND, *EMA, "train.ema=0.8")
     assert (code, "train.ema: 0.9 -> 0.8" in err) == (2, True)

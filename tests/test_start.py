@@ -61,7 +61,9 @@ def test_a_run_takes_the_architecture_of_the_model_that_it_begins_with(
     assert f"the architecture is that of {copied}: model.layers=1, model.d_model=32" in err
     assert load_model(tmp_path / "new" / "last.pt").config.model.layers == 1
     shutil.rmtree(copied)  # a run that has begun needs it no longer
-    assert aiayn(*line, "--device=cpu", "batch.tokens=400", "--steps=2")[0] == 0
+    code, _, err = aiayn(*line, "--device=cpu", "batch.tokens=400", "--steps=2")
+    assert code == 0
+    assert f"{tmp_path / 'new'} has begun, and --init-from is not read again" in err
 
 
 def test_idle_processes_are_an_error_with_the_way_out(data, tmp_path, aiayn):

@@ -43,7 +43,11 @@ class AverageOptions:
 
 @command(AverageOptions, EXAMPLES)
 def average(options: AverageOptions) -> None:
-    """Average checkpoints of a run into one model file (section 6.1 of the paper)."""
+    """Average checkpoints of a run into one model file (section 6.1 of the paper).
+
+    Of a run with train.ema it is the mean of the weights as they were; their moving average is
+    in best.pt and average.pt of the run.
+    """
     from aiayn.checkpoint import save_model
     from aiayn.run_folder import CHECKPOINTS
     from aiayn.training import average as averaging
@@ -62,6 +66,8 @@ def average(options: AverageOptions) -> None:
     else:
         paths = averaging.last_checkpoints(run, last or LAST)
     averaged = averaging.average(paths)
+    if averaged.config.train.ema:
+        console.warn(f"the moving average of {run} (train.ema) is in its average.pt, not here")
     save_model(output, averaged)
     numbers = ", ".join(f"{step:,}" for step in averaged.history["averaged_steps"])
     console.say(f"averaged updates {numbers} into {output}")

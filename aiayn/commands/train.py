@@ -42,7 +42,8 @@ class TrainOptions:
 
     data: Annotated[str, typer.Argument(metavar="DATA[:SHARE]")]
     """Data folder that `aiayn preprocess` wrote. Several with one vocabulary are mixed: de:0.6
-    synthetic:0.4 takes 6 target tokens of the first for 4 of the second."""
+    synthetic:0.4 takes 6 target tokens of the first for 4 of the second; validation text is
+    that of all folders that have some."""
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="[DATA:SHARE]... [SECTION.KEY=VALUE]...")
     ] = None
@@ -52,8 +53,8 @@ class TrainOptions:
     """Run folder; the same command resumes it."""
 
     preset: Annotated[str | None, _setting(show_default="base")] = None
-    """Settings to start from: tiny, base, big, big-en-fr, table3-A1 to table3-E, or parsing;
-    `aiayn info --presets` says what they are."""
+    """Settings to start from: tiny, base, big, big-en-fr, table3-A1 to table3-E, parsing or
+    student; `aiayn info --presets` says what they are."""
     config: Annotated[Path | None, _setting(metavar="FILE.yaml")] = None
     """Settings on top of the preset."""
     steps: Annotated[int | None, _setting(show_default=FROM_PRESET)] = None
@@ -164,9 +165,12 @@ def starting_point(options: TrainOptions) -> tuple[Config, str]:
     from aiayn.run_folder import RunFolder, open_model
 
     # A run that has begun needs the model no longer.
-    found = RunFolder(options.output).stored_config() or open_model(options.init_from).config
+    stored = RunFolder(options.output).stored_config()
+    found = stored or open_model(options.init_from).config
     base = find_preset("base")
     taken = replace(base, model=found.model, decode=found.decode)
+    if stored:
+        return taken, f"{options.output} has begun, and --init-from is not read again"
     pairs = (change.split(": ", 1) for change in differences(base, taken))
     changes = ", ".join(f"{name}={values.split(' -> ')[1]}" for name, values in pairs)
     return taken, f"the architecture is that of {options.init_from}: {changes or 'base'}"

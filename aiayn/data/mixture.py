@@ -83,4 +83,10 @@ def open_data(named: Sequence[Named]) -> DataFolder:
             f"{len(folders)} data folders are named, and {without} has no share",
             fix=f"write {without}:0.5, and a share after each of the others",
         )
+    paths = [each.path.resolve() for each in named]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            raise UsageError(
+                f"{named[number].path} is named twice", fix="name it once, with the whole share"
+            )
     return Mixture(folders, shares)

@@ -24,9 +24,14 @@ class Named:
         try:
             value = float(share)
         except ValueError:
-            return cls(Path(text))
+            value = math.nan
+            if not Path(name).is_dir():
+                return cls(Path(text))
         if not 0 < value < math.inf:
-            raise UsageError(f"{text}: a share is above 0", fix=f"write {name}:0.5")
+            raise UsageError(
+                f"{text}: {share!r} is not a share, which is a number above 0",
+                fix=f"write {name}:0.5",
+            )
         return cls(Path(name), value)
 
     @classmethod
