@@ -17,6 +17,7 @@ import torch
 from aiayn.checkpoint import ModelFile, load_model
 from aiayn.config import DecodeConfig
 from aiayn.data.codec import Codec
+from aiayn.data.language_tags import find_tag, tag_line
 from aiayn.device import choose_device, prepare_device
 from aiayn.errors import UsageError
 from aiayn.figures.attention_page import draw_page
@@ -124,7 +125,7 @@ class Model:
         pair = "-".join(self.languages) if all(self.languages) else "languages not named"
         many = f"{len(self.files)} models, " if len(self.files) > 1 else ""
         return (
-            f"<aiayn.Model: {many}{pair}, {c.layers} + {c.layers} layers,"
+            f"<aiayn.Model: {many}{pair}, {c.layers} + {c.decoder_depth} layers,"
             f" d_model {c.d_model}, {words:,} subwords>"
         )
 
@@ -139,6 +140,7 @@ class Model:
         alignments: Literal[False] = False,
         search: None = None,
         prefixes: Iterable[str] | None = None,
+        to: str | None = None,
     ) -> list[str]: ...
 
     @overload
@@ -152,6 +154,7 @@ class Model:
         alignments: bool = False,
         search: None = None,
         prefixes: Iterable[str] | None = None,
+        to: str | None = None,
     ) -> list[Translation]: ...
 
     @overload
@@ -165,6 +168,7 @@ class Model:
         alignments: Literal[True],
         search: None = None,
         prefixes: Iterable[str] | None = None,
+        to: str | None = None,
     ) -> list[Translation]: ...
 
     @overload
@@ -175,6 +179,7 @@ class Model:
         search: Search,
         alignments: bool = False,
         prefixes: Iterable[str] | None = None,
+        to: str | None = None,
     ) -> list[Translation]: ...
 
     def translate(
@@ -187,6 +192,7 @@ class Model:
         alignments: bool = False,
         search: Search | None = None,
         prefixes: Iterable[str] | None = None,
+        to: str | None = None,
     ) -> list[str] | list[Translation]:
         """Translate lines, as `aiayn generate` does.
 
@@ -199,6 +205,7 @@ class Model:
             search: Another search, such as `aiayn.Sampling(samples=3)`; then beam, alpha and
                 nbest are its own.
             prefixes: What each translation has to begin with; empty: anything.
+            to: The language to translate to, of a model that knows several by tags.
 
         Returns:
             A text for each line; with nbest, alignments or search, a `Translation`: its text,
@@ -213,12 +220,14 @@ class Model:
                 fix="set them in the search, or leave it out",
             )
         found: list[Translation] = []
-        with closing(self.translator(search, aligns=alignments)) as translator:
+        with closing(self.translator(search, aligns=alignments, to=to)) as translator:
             for window in windows(_as_lines(lines, prefixes), translator.window):
                 found += translator.translate_window(window)
         return found if rich else [translation.text for translation in found]
 
-    def translator(self, search: Search, *, aligns: bool = False) -> Translator:
+    def translator(
+        self, search: Search, *, aligns: bool = False, to: str | None = None
+    ) -> Translator:
         """Return what translates lines with a search."""
         return Translator(
             self.networks,
@@ -227,26 +236,34 @@ class Model:
             self.decode.extra_length,
             workers=self.processes,
             longest=self.decode.longest,
+            tag=find_tag(to, self.codec),
             aligns=aligns,
             alignment_heads=[file.config.alignment_heads for file in self.files],
         )
 
-    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[ScoredTarget]:
+    def score(
+        self, sources: Iterable[str], targets: Iterable[str], *, to: str | None = None
+    ) -> list[ScoredTarget]:
         """Return log P of each target, given its source, as `aiayn score --model` does."""
+        tag = find_tag(to, self.codec)
         texts = [[line.text for line in _as_lines(side)] for side in (sources, targets)]
         if len(texts[0]) != len(texts[1]):
             raise UsageError(
                 f"there are {len(texts[0]):,} sources and {len(texts[1]):,} targets",
                 fix="give one target for each source",
             )
+        texts[0] = [tag_line(tag, text) for text in texts[0]]
         return score_targets(self._plain_network, self.codec, *texts)
 
-    def attention(self, source: str, target: str | None = None) -> Attention:
+    def attention(
+        self, source: str, target: str | None = None, *, to: str | None = None
+    ) -> Attention:
         """Return the attention of all heads in a sentence pair, as `aiayn attend` does.
 
         Without a target, it is the model's own translation.
         """
-        pair, weights = attend(self._plain_network, self.codec, self.decode, source, target)
+        about = (self.codec, self.decode, source, target, find_tag(to, self.codec))
+        pair, weights = attend(self._plain_network, *about)
         return Attention(source, pair.translation, weights)
 
     @cached_property

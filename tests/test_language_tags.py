@@ -2,21 +2,26 @@
 
 import json
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from random_models import LINES, random_model
 from toy import sentences, translation
 
+import aiayn as aiayn_package
 from aiayn.checkpoint import ModelFile, build_model, save_model
+from aiayn.commands.serve import by_pair
 from aiayn.config import BatchConfig
 from aiayn.data.codec import Codec
 from aiayn.data.folder import DataFolder
-from aiayn.data.language_tags import find_tag, tag_length, tag_line
+from aiayn.data.language_tags import find_tag, language_of, tag_length, tag_line
 from aiayn.data.resampling import Resampling
 from aiayn.data.settings import CodecSettings, Settings
 from aiayn.data.vocabulary import BYTES, Vocabulary
 from aiayn.errors import UsageError
+from aiayn.generation.search import BeamSearch
 from aiayn.generation.segmentation import segment
+from aiayn.serving.worker import AttentionJob, LineJob, Served, Wanted, Worker
 
 TAGS = [">>deu<<", ">>fra<<"]
 SIZES = {"bpe": 312, "unigram": 286, "char": 280, "word": 30}
@@ -99,6 +104,33 @@ def test_folders_of_several_languages_share_a_vocabulary(text, aiayn):
     assert (code, "has no piece >>spa<<" in err) == (2, True)
 
 
+def test_a_tag_for_each_pair_may_be_an_option_of_its_own(text, aiayn):
+    files = ("a.en", "a.de", "a.en", "a.fr", "--vocab-size", 300)
+    assert aiayn("preprocess", *files, "--tag", " ".join(TAGS), "-o", "one")[0] == 0
+    each = ("--tag", TAGS[0], f"--tag={TAGS[1]}")
+    assert aiayn("preprocess", *files[:2], *each, *files[2:], "-o", "two")[0] == 0
+    one, two = (Path(name, "SHA256SUMS").read_bytes() for name in ("one", "two"))
+    assert one == two
+    links = ("--alignments", "a", "--alignments=b")
+    code, _, err = aiayn("preprocess", *files, *links, "-o", "three")
+    assert (code, "--alignments is given twice" in err) == (2, True)
+
+
+def test_lines_that_have_a_tag_get_no_second_one(text, aiayn):
+    Path("b.en").write_text("ba be\n >>fra<< ba be\n")
+    Path("b.fr").write_text("ba be\nba be\n")
+    code, _, err = aiayn("preprocess", "b.en", "b.fr", "--tag", TAGS[0], "-o", "b")
+    assert code == 3
+    assert "b.en, line 2 begins with >>fra<<, and --tag puts >>deu<< before it" in err
+
+
+def test_a_vocabulary_with_tags_for_text_without_is_warned_of(text, aiayn):
+    files = ("a.en", "a.de", "--tag", TAGS[0], "--vocab-size", 300)
+    assert aiayn("preprocess", *files, "-o", "all")[0] == 0
+    code, _, err = aiayn("preprocess", "a.en", "a.de", "--vocab-from", "all", "-o", "none")
+    assert (code, "has language tags (>>deu<<), and no --tag is given" in err) == (0, True)
+
+
 def test_tags_that_do_not_fit_are_refused(text, aiayn):
     code, _, err = aiayn("preprocess", "a.en", "a.de", "--tag", " ".join(TAGS), "-o", "all")
     assert (code, "2 tags, and there are 1 pairs" in err) == (2, True)
@@ -132,6 +164,74 @@ def test_generate_puts_the_tag_before_each_line(model, aiayn):
     assert by_hand[1] == by_option[1]
     code, _, err = aiayn("generate", model, "--to", "spa", stdin=plain)
     assert (code, "choose from >>deu<< >>fra<<" in err) == (2, True)
+
+
+QUICK = ("--greedy", "--extra-length", 1, "--device", "cpu")
+
+
+def test_lines_without_a_tag_or_with_two_are_told_at_once_and_counted(model, aiayn):
+    lines = b">>fra<< ba\nba\n\nde\n"
+    code, _, err = aiayn("generate", model, *QUICK, stdin=lines)
+    assert code == 0
+    warning = "line 2 is without a language tag; the model knows >>deu<< >>fra<<"
+    assert err.count("is without a language tag") == err.count(warning) == 1
+    assert "2 without a language tag (line 2, 4)" in err
+    code, _, err = aiayn("generate", model, *QUICK, "--to", "fra", stdin=lines)
+    assert (code, "without a language tag" in err) == (0, False)
+    assert "line 1 is with a language tag beside that of --to" in err
+    assert aiayn("generate", model, *QUICK, "--to", "", stdin=lines)[0] == 2
+
+
+def test_two_letters_name_a_tag_of_three(model, aiayn):
+    by_three, by_two = (
+        aiayn("generate", model, *QUICK, "--to", name, stdin=b"ba de\n")[1]
+        for name in ("fra", "fr")
+    )
+    assert by_three == by_two
+    assert [language_of(tag) for tag in (">>fra<<", ">>pt_br<<")] == ["fr", "pt_br"]
+
+
+@pytest.fixture
+def served(model):
+    loaded = aiayn_package.load(model, device="cpu")
+    return Served(loaded, loaded.translator(BeamSearch()))
+
+
+def test_a_model_is_served_in_each_of_its_languages(served):
+    assert list(by_pair(served, None)) == [("src", "de"), ("src", "fr")]
+    assert list(by_pair(served, ("en", "fr"))) == [("en", "fr")]
+    with pytest.raises(UsageError, match="no language tag >>es<<"):
+        by_pair(served, ("en", "es"))
+
+
+def test_the_server_translates_to_the_language_of_the_pair(served):
+    pair, results, inbox = ("en", "fr"), {}, SimpleQueue()
+    jobs = LineJob(1, Wanted(pair, aligns=True), "ba de"), AttentionJob(2, pair, "ba de", None)
+    for job in (*jobs, None):
+        inbox.put(job)
+    Worker(by_pair(served, pair), None, None, results.__setitem__).run(inbox)
+    tagged = served.model.translate([">>fra<< ba de"])
+    assert results[1].texts == tagged == served.model.translate(["ba de"], to="fra")
+    assert results[1].words.source == ["ba", "de"]
+    assert results[2] == served.model.attention("ba de", to="fra").html
+    asked, typed = (
+        served.model.attention(*each).weights.source
+        for each in (("ba de",), (">>fra<< ba de",))
+    )
+    assert asked != typed == served.model.attention("ba de", to="fra").weights.source
+
+
+def test_attend_puts_the_tag_before_the_sentence(model, aiayn):
+    by_hand = aiayn("attend", model, ">>fra<< ba de", "ba", "--json")
+    by_option = aiayn("attend", model, "ba de", "ba", "--to", "fra", "--json")
+    assert by_option[:2] == by_hand[:2]
+    assert by_hand[0] == 0
+    assert "is without a language tag" in aiayn("attend", model, "ba de", "ba", "--json")[2]
+
+
+def test_scores_in_python_are_those_of_the_language_too(served):
+    by_hand = served.model.score([">>fra<< ba de"], ["ba"])[0].total
+    assert served.model.score(["ba de"], ["ba"], to="fra")[0].total == by_hand
 
 
 def test_alignments_count_the_words_that_were_given(model, aiayn):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from random_models import random_model
 from toy import sentences, translation
 
 import aiayn
@@ -195,6 +196,11 @@ def test_a_model_describes_itself(model):
         r"<aiayn.Model: languages not named, 1 \+ 1 layers, d_model 32, \d+ subwords>",
         str(model),
     )
+
+
+def test_a_model_whose_decoder_is_small_says_so():
+    student = aiayn.Model([random_model(layers=2, decoder_layers=1)], [], torch.device("cpu"))
+    assert ", 2 + 1 layers, d_model " in str(student)
 
 
 def test_the_parts_of_the_paper_are_at_hand():

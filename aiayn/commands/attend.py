@@ -60,6 +60,9 @@ class AttendOptions:
         _what(metavar="N[,M]|all|mean", show_default="mean in the terminal, else all"),
     ] = None
     """Heads, counted from 1, or their mean."""
+    to: Annotated[str | None, _what(metavar="LANGUAGE")] = None
+    """The language to translate to, of a model that knows several by tags, as generate --to
+    has it."""
     token: Annotated[str | None, _what(metavar="WORD")] = None
     """Draw the attention of this word only, as figure 3 of the paper does."""
     html: Annotated[Path | None, _where(metavar="FILE")] = None
@@ -92,7 +95,7 @@ def attend(options: AttendOptions) -> None:
     model = load_model(path)
     if path != options.model:
         console.say(f"model: {path}")
-    pair, attention = compute(model, source, options.target, options.device)
+    pair, attention = compute(model, source, options)
     # A page can be switched between all maps; figure and terminal show one kind and layer.
     many = attention.select(kinds=kinds, layers=layers, heads=heads)
     few = partial(few_maps, attention, kinds or [CROSS], layers, heads)
@@ -144,16 +147,21 @@ def split(wanted: list[str] | None) -> list[str]:
 
 
 def compute(
-    file: "ModelFile", source: str, target: str | None, device_name: str
+    file: "ModelFile", source: str, options: AttendOptions
 ) -> "tuple[SentencePair, SentenceAttention]":
     """Return the pair of sentences and all attention weights."""
+    from aiayn.data.language_tags import find_tag, tag_problem, tag_warning
     from aiayn.device import choose_device, prepare_device
     from aiayn.generation.attention_maps import attend as attend_in
 
-    device = choose_device(device_name)
+    tag, known = find_tag(options.to, file.codec), file.codec.source.tags()
+    if problem := tag_problem(source, tag, known):
+        console.warn(tag_warning(problem, 1, known))
+    device = choose_device(options.device)
     prepare_device(device)
     model = file.build().to(device)
-    pair, attention = attend_in(model, file.codec, file.config.decode, source, target)
+    about = (file.codec, file.config.decode, source, options.target, tag)
+    pair, attention = attend_in(model, *about)
     if pair.score is not None:
         console.say(f"translation: {pair.translation} (score {pair.score:.4f})")
     return pair, attention

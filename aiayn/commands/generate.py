@@ -66,14 +66,14 @@ class GenerateOptions:
     input: Annotated[Path, _text("--input", "-i", show_default="stdin")] = STDIN
     """Text, one sentence a line; .gz .bz2 .xz too."""
     output: Annotated[Path | None, _text("--output", "-o", show_default="stdout")] = None
-    """Where to write; FILE.partial until all is done. Interrupted, the same command resumes,
-    but for some thousand lines; a finished file is translated anew."""
+    """Where to write; FILE.partial until all is done. Interrupted, the same command resumes
+    and loses about 20 seconds of work; a finished file is translated anew."""
     prefix: Annotated[Path | None, _text(show_default=False)] = None
     """A file of what the translations have to begin with, line by line; an empty line: no
     prefix."""
-    to: Annotated[str, _text(metavar="LANGUAGE", show_default=False)] = ""
-    """The language to translate to, of a model that knows several by tags: deu puts >>deu<<
-    before each line."""
+    to: Annotated[str | None, _text(metavar="LANGUAGE", show_default=False)] = None
+    """The language to translate to, of a model that knows several by tags: deu, or de, puts
+    >>deu<< before each line. Without it, a line says it itself."""
     strict: Annotated[bool, typer.Option("--strict")] = False
     """Exit with 3 in the end if a line was cut into pieces, stopped at the length limit or not
     UTF-8."""
@@ -261,6 +261,7 @@ def generate(options: GenerateOptions) -> None:
     paths = [find_model(model) for model in options.models]
     with join_processes(options) as group:
         translator = open_translator(options, paths, group)
+        translator = replace(translator, tag=find_tag(options.to, translator.codec))
         gc.freeze()  # to look for cycles in what stays would copy memory that workers share
         if options.mbr:
             translator = with_mbr(translator, keeps=options.nbest or 1)
@@ -272,8 +273,8 @@ def generate(options: GenerateOptions) -> None:
         if paths != options.models:
             console.say(f"model: {', '.join(map(str, paths))}")
         with closing(translator):
-            tag = find_tag(options.to, translator.codec) if options.to else ""
-            unusual, first_lines = write_translations(work, options, paths, tag)
+            tags = translator.tag, translator.codec.source.tags()
+            unusual, first_lines = write_translations(work, options, paths, tags)
     if options.engine == "ctranslate2":
         console.say("searched by CTranslate2, in the order of the paper's length penalty")
     report(unusual, first_lines, options.strict)
@@ -289,10 +290,13 @@ def with_mbr(translator: "Translator", keeps: int) -> "Translator":
 
 
 def write_translations(
-    work: "Work", options: GenerateOptions, paths: list[Path], tag: str
+    work: "Work", options: GenerateOptions, paths: list[Path], tags: tuple[str, list[str]]
 ) -> tuple[Counter[str], dict[str, list[int]]]:
-    """Translate and write line by line; return the unusual lines: counts, first numbers."""
-    from aiayn.data.language_tags import tag_line
+    """Translate and write line by line; return the unusual lines: counts, first numbers.
+
+    Lines get a tag, or none, of those that the model has.
+    """
+    from aiayn.data.language_tags import TAG_PROBLEMS, tag_warning
     from aiayn.generation.output import OutputFormat, open_output
     from aiayn.generation.streaming import read_input
     from aiayn.generation.translate_lines import unusual_features
@@ -309,15 +313,15 @@ def write_translations(
         show_progress(options, done=file.lines) as step,
     ):
         lines = file.skip(read_input(options.input, options.prefix))
-        tagged = (line._replace(text=tag_line(tag, line.text)) for line in lines)
-        for line, translation in work(tagged, report=step):
-            if tag:
-                translation = translation.without_tag()
+        for line, translation in work(lines, report=step):
             rows = layout.rows(file.lines + 1, translation)
-            found = unusual_features(line, translation)
+            found = unusual_features(line, translation, *tags)
             file.write(line, rows, found)
             for what in found:
                 if found[what] and len(first_lines[what]) < SHOWN:
+                    if what in TAG_PROBLEMS and not first_lines[what]:
+                        # At once, before all other lines are translated.
+                        console.warn(tag_warning(what, file.lines, tags[1]))
                     first_lines[what].append(file.lines)
     return file.special, first_lines
 

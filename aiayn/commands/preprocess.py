@@ -91,8 +91,8 @@ class PreprocessOptions(Settings):
     tag: Annotated[str, _text(metavar="'>>deu<<'", show_default=False)]
     """The language to translate to: stands before each source line, as one piece of the
     vocabulary, for a model that translates into several (`generate --to deu`). Where each pair
-    of files has a tag of its own, name them with a space between: '>>deu<< >>fra<<'. Other
-    folders take the vocabulary over: --vocab-from."""
+    of files has a tag of its own, give one for each, in their order; validation and test text
+    has the first. Other folders take the vocabulary over: --vocab-from."""
 
     subword: Annotated[Subword, _vocabulary()]
     """Kind of units. All but word spell what they do not know in bytes, so that nothing is
@@ -164,7 +164,25 @@ class Command(TyperCommand):
         for option, _, second in zip(args, args[1:], args[2:], strict=False):
             if option in ("--valid", "--test") and second.startswith("-"):
                 raise UsageError(f"{option} is followed by one file", fix="name two: SRC TGT")
+        if sum(argument.partition("=")[0] == "--alignments" for argument in args) > 1:
+            raise UsageError(
+                "--alignments is given twice",
+                fix="put the alignments of all pairs into one file, in the order of the text",
+            )
+        _join_tags(args)
         return super().parse_args(ctx, args)
+
+
+def _join_tags(args: list[str]) -> None:
+    """Make one --tag of several: it is one setting, with a tag for each pair of files."""
+    tags = []
+    for i in reversed(range(len(args))):
+        option, joined, value = args[i].partition("=")
+        if option == "--tag" and (joined or i + 1 < len(args)):
+            tags.append(value if joined else args[i + 1])
+            del args[i : i + (1 if joined else 2)]
+    if tags:
+        args[:0] = ["--tag", " ".join(reversed(tags))]
 
 
 @command(PreprocessOptions, EXAMPLES, Command)
@@ -256,32 +274,15 @@ def _translation_of(path: Path, following: Path | None) -> Path:
 
 def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, Settings]":
     """Return the codec of a folder, and settings that fit it."""
-    from aiayn.data.codec import Codec, read_vocabulary
-    from aiayn.data.folder import VOCABULARY_FOLDER
     from aiayn.data.language_tags import require_tags
 
-    if folder.is_file() and zipfile.is_zipfile(folder):
-        from aiayn.checkpoint import load_model
-
-        codec = load_model(folder).codec
-    elif folder.is_file():
-        if settings.task == "parsing":
-            raise UsageError(
-                f"{folder} is the vocabulary of a text, and trees have symbols",
-                fix="leave --vocab-from out, or name a data folder, run or model of parsing",
-            )
-        vocabulary = read_vocabulary(folder)
-        # It brings nothing along about the text, so this may be chosen.
-        chosen = replace(settings.codec_settings(), subword=vocabulary.kind)
-        codec = Codec(vocabulary, vocabulary, chosen)
-    elif (folder / VOCABULARY_FOLDER).is_dir():
-        codec = Codec.load(folder / VOCABULARY_FOLDER)
-    else:
-        raise UsageError(
-            f"{folder} holds no vocabulary" if folder.exists() else f"{folder} does not exist",
-            fix="name a data folder, a run, a model file, a SentencePiece model or BPE codes",
-        )
+    codec = _load_codec(folder, settings)
     require_tags(settings.tags, codec, origin=str(folder))
+    if (tags := codec.source.tags()) and not settings.tags:
+        console.warn(
+            f"the vocabulary of {folder} has language tags ({' '.join(tags)}), and no --tag is"
+            " given: lines have only those that are in the text"
+        )
     of = codec.settings
     reused = replace(
         settings,
@@ -305,6 +306,33 @@ def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, S
                 fix="leave it out; the vocabulary brings it along",
             )
     return codec, reused
+
+
+def _load_codec(folder: Path, settings: Settings) -> "Codec":
+    """Return the vocabulary of what --vocab-from names."""
+    from aiayn.data.codec import Codec, read_vocabulary
+    from aiayn.data.folder import VOCABULARY_FOLDER
+
+    if folder.is_file() and zipfile.is_zipfile(folder):
+        from aiayn.checkpoint import load_model
+
+        return load_model(folder).codec
+    if folder.is_file():
+        if settings.task == "parsing":
+            raise UsageError(
+                f"{folder} is the vocabulary of a text, and trees have symbols",
+                fix="leave --vocab-from out, or name a data folder, run or model of parsing",
+            )
+        vocabulary = read_vocabulary(folder)
+        # It brings nothing along about the text, so this may be chosen.
+        chosen = replace(settings.codec_settings(), subword=vocabulary.kind)
+        return Codec(vocabulary, vocabulary, chosen)
+    if (folder / VOCABULARY_FOLDER).is_dir():
+        return Codec.load(folder / VOCABULARY_FOLDER)
+    raise UsageError(
+        f"{folder} holds no vocabulary" if folder.exists() else f"{folder} does not exist",
+        fix="name a data folder, a run, a model file, a SentencePiece model or BPE codes",
+    )
 
 
 def _parse_workers(text: str) -> int | None:

@@ -16,6 +16,7 @@ from aiayn.errors import DataError, UsageError
 from aiayn.scoring.score import MetricName, Score, aligned, parse_band, require_same_count
 
 if TYPE_CHECKING:
+    from aiayn.data.codec import Codec
     from aiayn.scoring.bleu import LengthBucket
 
 # What files of translations are called.
@@ -98,7 +99,7 @@ class ScoreOptions:
     align: Annotated[bool, _model("--align")] = False
     """With --model: in place of log P, the word alignment of each line, as generate --align
     has it for translations of its own."""
-    to: Annotated[str, _model("--to", metavar="LANGUAGE")] = ""
+    to: Annotated[str | None, _model("--to", metavar="LANGUAGE")] = None
     """With --model: the language of TGT, of a model that knows several by tags, as generate
     --to has it."""
     device: Annotated[str, _model("--device", show_default="auto")] = "auto"
@@ -137,7 +138,7 @@ def refuse_combinations(given: ScoreOptions) -> None:
         if given.tokens:
             _refuse("--tokens does not go with", {"--align": given.align})
         return
-    model = {"--tokens": given.tokens, "--align": given.align, "--to": given.to}
+    model = {"--tokens": given.tokens, "--align": given.align, "--to": given.to is not None}
     model["--device"] = given.device != "auto"
     _refuse("--model is needed for", model, fix="add --model")
     if not given.paper:
@@ -272,7 +273,6 @@ def score_links(options: ScoreOptions, gold: Path) -> Score:
 
 def score_by_model(options: ScoreOptions, model: Path) -> Score:
     """Print log P of each line and the perplexity; return the perplexity per subword."""
-    from aiayn.data.language_tags import find_tag, tag_line
     from aiayn.device import choose_device
     from aiayn.generation.alignment import align_texts
     from aiayn.generation.score_targets import score_targets
@@ -282,8 +282,7 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
 
     sources, targets = _read_pairs(options.references or [])
     file = open_model(model)
-    tag = find_tag(options.to, file.codec) if options.to else ""
-    sources = [tag_line(tag, source) for source in sources]
+    sources = with_tags(sources, options.to, file.codec)
     network = file.build().to(choose_device(options.device))
     found = score_targets(network, file.codec, sources, targets)
     scores = score_perplexity([one.log_p for one in found], targets)
@@ -292,7 +291,7 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
     if options.align:
         heads = file.config.alignment_heads
         links = align_texts(network, file.codec, sources, targets, heads)
-        links = [without_tag(each) for each in links] if tag else links
+        links = [without_tag(each) for each in links] if options.to else links
     if options.as_json:
         more: dict[str, list[Any]] = {"tokens": tokens} if options.tokens else {}
         more |= {"alignment": links} if options.align else {}
@@ -312,6 +311,18 @@ def score_by_model(options: ScoreOptions, model: Path) -> Score:
     for line in aligned(scores):
         console.say(line)
     return scores[0]
+
+
+def with_tags(sources: list[str], language: str | None, codec: "Codec") -> list[str]:
+    """Return lines with the tag of a language; of None, as they are."""
+    from aiayn.data.language_tags import find_tag, tag_line, tag_problem, tag_warning
+
+    tag, known = find_tag(language, codec), codec.source.tags()
+    for number, source in enumerate(sources, start=1):
+        if problem := tag_problem(source, tag, known):
+            console.warn(tag_warning(problem, number, known))
+            break
+    return [tag_line(tag, source) for source in sources]
 
 
 def _read_pairs(files: list[Path]) -> tuple[list[str], list[str]]:

@@ -1,7 +1,7 @@
 """`aiayn serve`: translations over HTTP, and a page to type in."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,7 +36,8 @@ class ServeOptions:
 
     models: Annotated[list[str], typer.Argument(metavar="[SRC-TGT=]MODEL...")]
     """Run folder (its average, else its best model) or model file, one for each pair of
-    languages. en-de=MODEL names them where `preprocess --languages` did not."""
+    languages. en-de=MODEL names them where `preprocess --languages` did not. A model of several
+    languages, by tags, serves them all, or that which is named."""
     host: Annotated[str, _http()] = "127.0.0.1"
     """Address to listen at; 0.0.0.0 is all of this machine's. There is no encryption: put a
     proxy with TLS before it."""
@@ -132,24 +133,43 @@ def load_by_pair(options: ServeOptions) -> "dict[LanguagePair, Served]":
     from aiayn.serving.languages import UNKNOWN
 
     models: dict[LanguagePair, Served] = {}
+    loaded: dict[Path, Served] = {}
     for given in options.models:
         named = NAMED.fullmatch(given)
         path = Path(named[3] if named else given)
-        served = load_served(options, path)
-        pair = (named[1], named[2]) if named else served.model.languages
-        if not all(pair):
-            pair = UNKNOWN
-            console.warn(
-                f"{path} does not say which languages it translates: they are called"
-                f" {'-'.join(pair)}; name them as in en-de={path}"
-            )
-        if pair in models:
-            raise UsageError(
-                f"two models translate {'-'.join(pair)}",
-                fix=f"leave one out, or name its languages as in en-de={path}",
-            )
-        models[pair] = served
+        served = loaded[path] = loaded.get(path) or load_served(options, path)
+        for pair, one in by_pair(served, (named[1], named[2]) if named else None).items():
+            if {*pair} & {*UNKNOWN}:
+                console.warn(
+                    f"{path} does not say which languages it translates: they are called"
+                    f" {'-'.join(pair)}; name them as in en-de={path}"
+                )
+            if pair in models:
+                raise UsageError(
+                    f"two models translate {'-'.join(pair)}",
+                    fix=f"leave one out, or name its languages as in en-de={path}",
+                )
+            models[pair] = one
     return models
+
+
+def by_pair(served: "Served", named: "LanguagePair | None") -> "dict[LanguagePair, Served]":
+    """Return a model by the languages that are named, or else by all that it translates."""
+    from aiayn.data.language_tags import find_tag, language_of
+    from aiayn.serving.languages import UNKNOWN
+
+    codec = served.model.codec
+    source, target = named or served.model.languages
+    source = source or UNKNOWN[0]
+    if not (tags := codec.source.tags()):
+        return {(source, target or UNKNOWN[1]): served}
+    by_target = (
+        {target: find_tag(target, codec)} if named else {language_of(t): t for t in tags}
+    )
+    return {
+        (source, target): served._replace(translator=replace(served.translator, tag=tag))
+        for target, tag in by_target.items()
+    }
 
 
 def load_served(options: ServeOptions, path: Path) -> "Served":

@@ -11,6 +11,7 @@ from itertools import count, islice, zip_longest
 from pathlib import Path
 
 from aiayn.data.language_tags import tag_line
+from aiayn.data.settings import TAG
 from aiayn.data.text import (
     BYTE_ORDER_MARK,
     UNREADABLE,
@@ -137,12 +138,26 @@ def read_blocks(inputs: Sequence[Input]) -> Iterator[Block]:
         for source, target, reference in each.read():
             pairs = source.count("\n")
             if each.tag:
-                source = join_lines(tag_line(each.tag, line) for line in split_lines(source))
+                source = _with_tag(each, source, line)
             yield Block(each.name, line, start, pairs, source, target, reference)
             line += pairs
             start += pairs
         if line == 1:
             raise DataError(f"{each.name} has no lines", fix="give text, one sentence a line")
+
+
+def _with_tag(origin: Input, source: str, first: int) -> str:
+    """Return lines with the tag before each; refuse one that has a tag of its own."""
+    lines = split_lines(source)
+    for number, line in enumerate(lines, start=first):
+        if own := TAG.match(line.lstrip()):
+            raise DataError(
+                f"{origin.name}, line {number:,} begins with {own[0]}, and --tag puts"
+                f" {origin.tag} before it",
+                fix="leave --tag out, and each line says its language itself; or take the tags"
+                " out of the text",
+            )
+    return join_lines(tag_line(origin.tag, line) for line in lines)
 
 
 def with_alignments(blocks: Iterable[Block], path: Path) -> Iterator[Block]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from aiayn.config import DecodeConfig
 from aiayn.data.batch import pad
 from aiayn.data.codec import Codec
+from aiayn.data.language_tags import tag_line
 from aiayn.data.trees import clean, linearize, parse_tree
 from aiayn.errors import DataError, UsageError
 from aiayn.generation.alignment import attention_weights
@@ -142,9 +143,18 @@ def compute_attention(
 
 
 def attend(
-    model: Transformer, codec: Codec, decode: DecodeConfig, source: str, target: str | None
+    model: Transformer,
+    codec: Codec,
+    decode: DecodeConfig,
+    source: str,
+    target: str | None,
+    tag: str = "",
 ) -> tuple["SentencePair", SentenceAttention]:
-    """Return a sentence with its target, or the model's own, and all attention weights."""
+    """Return a sentence with its target, or the model's own, and all attention weights.
+
+    A tag names the language to translate to, and is attended to like any word.
+    """
+    source = tag_line(tag, source)
     search = BeamSearch.of(decode)
     translator = Translator([model], codec, search, decode.extra_length, longest=LONGEST)
     pair = make_pair(model, codec, translator.translate, source, target)

@@ -1,10 +1,11 @@
 """The lines of a text to translations, shared among processes."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Union
 
+from aiayn.data.language_tags import tag_problem
 from aiayn.errors import DataError, UsageError
 from aiayn.generation.streaming import Line, windows
 from aiayn.generation.translator import Report, Translation, Translator, by_length
@@ -48,9 +49,13 @@ def _next_window(source: Iterator[list[Line]], group: Processes) -> list[Line]:
     return group.broadcast(window)
 
 
-def unusual_features(line: Line, translation: Translation) -> Counter[str]:
-    """Count what is out of the ordinary about a line."""
+def unusual_features(
+    line: Line, translation: Translation, tag: str = "", tags: Collection[str] = ()
+) -> Counter[str]:
+    """Count what is out of the ordinary about a line, which gets a language tag or none."""
     found = Counter({f"repaired ({kind})": 1 for kind in translation.repairs})
+    if problem := tag_problem(line.text, tag, tags):
+        found[problem] = 1
     found["empty"] = translation.pieces == 0
     found["translated to nothing"] = translation.pieces > 0 and not translation.outputs[0].text
     found["translated in pieces"] = translation.pieces > 1

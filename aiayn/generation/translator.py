@@ -12,7 +12,7 @@ import numpy as np
 
 from aiayn.config import DECODING_BATCH_TOKENS
 from aiayn.data.codec import Codec
-from aiayn.data.language_tags import tag_length
+from aiayn.data.language_tags import tag_length, tag_line
 from aiayn.data.trees import delinearize, write
 from aiayn.data.workers import Workers
 from aiayn.errors import DataError, MemoryTooSmall
@@ -73,14 +73,6 @@ class Translation(NamedTuple):
         """The best translation."""
         return self.outputs[0].text
 
-    def without_tag(self) -> "Translation":
-        """Return alignments that count the words of the line alone, where we added a tag."""
-        outputs = [
-            output._replace(alignment=without_tag(output.alignment or []))
-            for output in self.outputs
-        ]
-        return self._replace(outputs=outputs) if self.outputs[0].alignment is not None else self
-
 
 @dataclass(frozen=True)
 class Translator:
@@ -98,6 +90,8 @@ class Translator:
     """Processes that translate in parallel on a CPU, each with one thread."""
     longest: int = DEFAULT.longest
     """Subwords that are translated at once; a longer line is cut into segments."""
+    tag: str = ""
+    """The language to translate to, put before each line; alignments do not count it."""
     aligns: bool = False
     """Whether to add the source word of each target word."""
     alignment_heads: Sequence[int] = ()
@@ -141,7 +135,7 @@ class Translator:
 
     def cut(self, lines: Sequence[Line]) -> list[list[Segment]]:
         """Return what to search for each line: nothing if it is empty, else mostly one."""
-        texts = [line.text.strip() for line in lines]
+        texts = [tag_line(self.tag, line.text.strip()) for line in lines]
         longest = min(self.longest, self.positions or self.longest)
         sources = [
             segment(ids, longest, self.codec.source)
@@ -255,7 +249,8 @@ class Translator:
         def aligned(output: Output) -> Output:
             segments = [next(found) for _ in output.pairs]
             tagged = any(tag_length(ids, self.codec.source) for ids, _ in output.pairs)
-            return output._replace(alignment=join_alignments(segments, repeated=int(tagged)))
+            links = join_alignments(segments, repeated=int(tagged))
+            return output._replace(alignment=without_tag(links) if self.tag else links)
 
         return [
             one._replace(outputs=[aligned(output) for output in one.outputs])
@@ -267,8 +262,9 @@ class Translator:
         source: list[str] = []
         target: list[str] = []
         for number, (source_ids, target_ids) in enumerate(output.pairs):
-            # The language to translate to stands before each segment, and counts once.
-            repeated = tag_length(source_ids, self.codec.source) if number else 0
+            # The language to translate to stands before each segment, and counts once, if the
+            # line has it.
+            repeated = tag_length(source_ids, self.codec.source) if number or self.tag else 0
             source += spell_words(self.codec.source, source_ids[repeated:-1])
             target += spell_words(self.codec.target, target_ids[:-1])
         return source, target

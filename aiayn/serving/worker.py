@@ -230,7 +230,7 @@ class Worker:
 
     def draw(self, job: AttentionJob) -> str:
         """Return the attention page of a sentence pair."""
-        model, _ = self.models[job.pair]
+        model, translator = self.models[job.pair]
         sides = [model.codec.encode_source(job.source)]
         if job.target is not None:
             sides.append(model.codec.encode_target(job.target))
@@ -238,7 +238,8 @@ class Worker:
             raise UsageError(
                 f"the attention of more than {LONGEST_SHOWN} subwords is not drawn"
             )
-        return model.attention(job.source, job.target).html
+        to = translator.tag or None
+        return model.attention(job.source, job.target, to=to).html
 
 
 def explain(problem: Exception) -> Failure:
