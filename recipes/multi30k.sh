@@ -6,7 +6,7 @@
 #     prepare                          the English-German text as $WORK/data
 #     learn NAME DATA... [SETTING...]  train $WORK/NAME, by the settings of multi30k/quarter_hour.yaml
 #     of_seed NAME SEED                the name of what is trained with this seed, of 1 to $SEEDS
-#     teach                            a model, its reverse, and what the model makes of the training text
+#     learn_of NAME DATA...            the same with the data folders $WORK/DATA, for at_once
 #     translate NAME MODEL LANGUAGE OPTIONS...    the test text, or $text, and its BLEU
 
 vocabulary=$(at_scale 8000 400)
@@ -50,6 +50,12 @@ learn() { # NAME DATA... SETTING...
         aiayn train "${@:2}" -o "$WORK/$1" --nproc "$GPUS" "${settings[@]}"
 }
 
+learn_of() { # NAME DATA...
+    local name=$1
+    shift
+    learn "$name" "${@/#/$WORK/}"
+}
+
 of_seed() {
     echo "$1$([ "$2" = 1 ] || echo "-seed$2")"
 }
@@ -58,26 +64,6 @@ prepare() {
     step "preprocess" "$WORK/data/manifest.json" \
         aiayn preprocess "$train.en" "$train.de" --valid "$valid.en" "$valid.de" -o "$WORK/data" \
         --vocab-size "$vocabulary"
-}
-
-# The same translations, faster.
-compiled=()
-! command -v g++ >/dev/null || compiled=(--compile)
-
-# A model of the text in $WORK/data, $WORK/teacher, and one of the other direction, $WORK/reverse. Of the
-# teacher's 8 best translations of each training line, the one most like the true one, by chrF: $WORK/chosen.de.
-teach() {
-    prepare
-    step "preprocess, reversed" "$WORK/reversed/manifest.json" \
-        aiayn preprocess "$train.de" "$train.en" --valid "$valid.de" "$valid.en" -o "$WORK/reversed" \
-        --vocab-from "$WORK/data"
-    learn teacher "$WORK/data"
-    learn reverse "$WORK/reversed"
-    step "translate the training text" "$WORK/nbest.tsv" \
-        aiayn generate "$WORK/teacher/average.pt" -i "$train.en" -o "$WORK/nbest.tsv" \
-        --nbest "$(at_scale 8 2)" --min-length 3 --format tsv "${compiled[@]}"
-    capture "choose by chrF" "$WORK/chosen.de" \
-        python "$here/../student/choose.py" best "$WORK/nbest.tsv" "$train.de"
 }
 
 translate() { # NAME MODEL LANGUAGE OPTIONS...

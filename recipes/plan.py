@@ -25,7 +25,9 @@ def main() -> None:
         settings.append(f"train.steps={known.steps}")
     config = resolve(preset(known.preset), known.config, settings)
     tokens = config.train.steps * config.batch.tokens
-    flops = training_flops(config.model, known.vocabulary, (tokens, tokens))
+    flops = training_flops(
+        config.model, known.vocabulary, (tokens, tokens), passes=config.optim.passes
+    )
     parameters = parameters_of(config.model, *known.vocabulary)["total"]
     print(
         f"    {parameters:,} parameters, {config.train.steps:,} updates of"

@@ -58,7 +58,7 @@ def environment(**more: str) -> dict[str, str]:
     kept = {
         key: value
         for key, value in os.environ.items()
-        if key not in ("WORK", "SCALE", "DRY_RUN", "SRC", "TGT", "GPUS")
+        if key not in ("WORK", "SCALE", "DRY_RUN", "SRC", "TGT", "GPUS", "JOBS")
     }
     return {**kept, "PATH": tools, "OMP_NUM_THREADS": "1", **more}
 
@@ -150,6 +150,34 @@ def test_a_stopped_command_stops_the_recipe_with_its_exit_code(tmp_path: Path) -
     ended = bash(tmp_path, recipe(tmp_path, body))
     assert (ended.returncode, ended.stdout) == (75, "")
     assert not (tmp_path / "work/mine/out").exists()
+
+
+MEET = """
+meet() { # NAME OTHER...: waits until all are there
+    touch "$WORK/$1"
+    for other; do until [ -e "$WORK/$other" ]; do sleep 0.1; done; done
+    echo "$1 with $# of $GPUS processes"
+    [ "$1" != b ] || { echo out of paper; return 75; }
+}
+"""
+
+
+def test_steps_run_at_once_and_each_writes_its_own_log(tmp_path: Path) -> None:
+    script = recipe(tmp_path, MEET + 'at_once meet "a c" "c a"\necho went on')
+    ended = bash(tmp_path, script, JOBS="2", GPUS="9")
+    assert (ended.returncode, ended.stdout) == (0, "went on\n")
+    assert (tmp_path / "work/mine/a-c.log").read_text() == "a with 2 of 1 processes\n"
+    assert (tmp_path / "work/mine/c-a.log").read_text() == "c with 2 of 1 processes\n"
+
+
+@pytest.mark.parametrize("jobs", ["1", "3"])
+def test_a_step_that_fails_beside_others_stops_the_recipe(jobs: str, tmp_path: Path) -> None:
+    script = recipe(tmp_path, MEET + "at_once meet a b c\necho went on")
+    ended = bash(tmp_path, script, JOBS=jobs)
+    assert ended.returncode == 75
+    assert "out of paper" in ended.stdout + ended.stderr and "went on" not in ended.stdout
+    # What was begun beside it is finished.
+    assert (tmp_path / "work/mine/c").exists() == (jobs == "3")
 
 
 def test_a_partial_download_is_resumed_and_checked(tmp_path: Path) -> None:

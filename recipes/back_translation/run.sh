@@ -24,15 +24,14 @@ step "preprocess" "$WORK/real/manifest.json" \
 step "preprocess, reversed" "$WORK/reversed/manifest.json" \
     aiayn preprocess "$WORK/half.de" "$WORK/half.en" --valid "$valid.de" "$valid.en" \
     -o "$WORK/reversed" --vocab-from "$WORK/real"
-learn reverse "$WORK/reversed"
+at_once learn_of "reverse reversed" "real-alone real"
 step "translate back" "$WORK/synthetic.en" \
     aiayn generate "$WORK/reverse/average.pt" -i "$WORK/alone.de" -o "$WORK/synthetic.en" --alpha 1.4 \
     --min-length 3
 step "preprocess, synthetic" "$WORK/synthetic/manifest.json" \
     aiayn preprocess "$WORK/synthetic.en" "$WORK/alone.de" -o "$WORK/synthetic" --vocab-from "$WORK/real"
 
-learn real-alone "$WORK/real"
-learn mixed "$WORK/real:0.5" "$WORK/synthetic:0.5"
+learn_of mixed real:0.5 synthetic:0.5
 translate real-alone "$WORK/real-alone/average.pt" de --alpha 1.4
 translate mixed "$WORK/mixed/average.pt" de --alpha 1.4
 table real-alone mixed

@@ -36,20 +36,10 @@ reference() {
         python "$here/table.py" "$here/expected.yaml" "$run" "${updates[@]}" --scale "$SCALE"
 }
 
-# The true pairs, what a model makes of their source, and what its reverse makes of their target.
 best() {
-    teach
-    step "translate back" "$WORK/backward.en" \
-        aiayn generate "$WORK/reverse/average.pt" -i "$train.de" -o "$WORK/backward.en" --alpha 1.0 \
-        --min-length 3 "${compiled[@]}"
-    step "preprocess, forward" "$WORK/forward/manifest.json" \
-        aiayn preprocess "$train.en" "$WORK/chosen.de" -o "$WORK/forward" --vocab-from "$WORK/data"
-    step "preprocess, backward" "$WORK/backward/manifest.json" \
-        aiayn preprocess "$WORK/backward.en" "$train.de" -o "$WORK/backward" --vocab-from "$WORK/data"
+    prepare
     [ "$SCALE" = rehearsal ] || settings=(--config "$here/best.yaml")
-    step "train the best" "$WORK/best/average.pt" \
-        aiayn train "$WORK/data:0.4" "$WORK/forward:0.3" "$WORK/backward:0.3" -o "$WORK/best" \
-        --init-from "$WORK/teacher/average.pt" --nproc "$GPUS" "${settings[@]}"
+    learn best "$WORK/data"
     translate best-test "$WORK/best/average.pt" de --beam 4 --alpha 1.4
     [ -z "$DRY_RUN" ] || return 0
     aiayn score "$test.de" -i "$WORK/best-test.hyp" --metric bleu --metric chrf

@@ -23,11 +23,12 @@ for language in de fr; do
         --tag "${tags[$language]}" --vocab-from "$WORK/all" -o "$WORK/$language"
 done
 
-learn single-de "$WORK/de"
-learn single-fr "$WORK/fr"
-# After the settings of a model, so that these updates count.
-settings+=(--steps "$(at_scale 5000 8)")
-learn both "$WORK/de:0.5" "$WORK/fr:0.5"
+# After the settings of a single model, so that these updates count.
+compare() ( # NAME DATA...
+    [ "$1" != both ] || settings+=(--steps "$(at_scale 5000 8)")
+    learn_of "$@"
+)
+at_once compare "both de:0.5 fr:0.5" "single-de de" "single-fr fr"
 
 names=()
 for language in de fr; do

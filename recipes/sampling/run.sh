@@ -25,15 +25,21 @@ declare -A drawn=(
     [sampling]="--steps $(at_scale 2000 4) batch.sampling=0.1"
     [noise]="--steps $(at_scale 2500 4) batch.noise=0.1"
 )
-compared=()
+compare() { # KIND SEED
+    local name options
+    name=$(of_seed "$1" "$2")
+    read -ra options <<<"${drawn[$1]}"
+    learn "$name" "$WORK/data" --seed "$2" "${options[@]}"
+    translate "$name-test" "$WORK/$name/average.pt" de --alpha 1.4
+    text=$WORK/upper translate "$name-upper" "$WORK/$name/average.pt" de --alpha 1.4
+}
+models=() compared=()
 for seed in $(seq "$SEEDS"); do
     for kind in plain sampling noise; do
+        models+=("$kind $seed")
         name=$(of_seed "$kind" "$seed")
-        read -ra options <<<"${drawn[$kind]}"
-        learn "$name" "$WORK/data" --seed "$seed" "${options[@]}"
-        translate "$name-test" "$WORK/$name/average.pt" de --alpha 1.4
-        text=$WORK/upper translate "$name-upper" "$WORK/$name/average.pt" de --alpha 1.4
         compared+=("$name-test" "$name-upper")
     done
 done
+at_once compare "${models[@]}"
 table "${compared[@]}"

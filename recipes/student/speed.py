@@ -1,6 +1,6 @@
 """How many sentences a second models translate greedily, one after the other in each round.
 
-speed.py TEXT MODEL... [--rounds 5]
+speed.py TEXT MODEL... [--rounds 5] [--compile]
 """
 
 import argparse
@@ -8,11 +8,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-import torch
-
-from aiayn.generation.prepare import load_models
-from aiayn.generation.search import BeamSearch
-from aiayn.generation.translator import Translator
+import aiayn
 
 
 def main() -> None:
@@ -20,20 +16,18 @@ def main() -> None:
     parser.add_argument("text", type=Path)
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compile", action="store_true", help="by compiled code")
     a = parser.parse_args()
     lines = a.text.read_text(encoding="utf-8").splitlines()
-    translators = {}
-    for path in a.models:
-        (file,), networks = load_models([path], torch.device("cpu"), "float32")
-        search, extra = BeamSearch(beam=1, alpha=0.0), file.config.decode.extra_length
-        translators[path] = Translator(networks, file.codec, search, extra)
-    rates: dict[Path, list[float]] = {path: [] for path in translators}
+    models = {path: aiayn.load(path, device="cpu", compile=a.compile) for path in a.models}
+    rates: dict[Path, list[float]] = {path: [] for path in models}
     for _ in range(a.rounds):
-        for path, translator in translators.items():
+        for path, model in models.items():
             began = time.monotonic()
-            list(translator.translate(lines))
+            model.translate(lines, beam=1)
             rates[path].append(len(lines) / (time.monotonic() - began))
-    print("\n| model | sentences a second, greedy | times the first |\n|---|---|---|")
+    way = "greedy, compiled" if a.compile else "greedy"
+    print(f"\n| model | sentences a second, {way} | times the first |\n|---|---|---|")
     first = median(rates[a.models[0]])
     for path, found in rates.items():
         rate = median(found)
