@@ -73,6 +73,7 @@ def test_a_package_names_its_languages(tmp_path):
         ({"shared": False}, "vocabulary is separate"),
         ({"codec": {**KNOWN, "subword": "word"}}, "whole words"),
         ({"codec": {**KNOWN, "lowercase": True}}, "--lowercase"),
+        ({"codec": {**KNOWN, "case_markup": True}}, "--case-markup"),
         ({"codec": {**KNOWN, "pretokenize": "moses"}}, "--pretokenize was moses"),
         ({}, "does not know its languages"),
     ],

@@ -121,10 +121,11 @@ def test_rounding_is_no_difference():
     [
         {},
         {"lowercase": True},
+        {"case_markup": True},
         {"pretokenize": "moses", "source_language": "en", "target_language": "de"},
         {"subword": "word"},
     ],
-    ids=["plain", "lower case", "moses", "words"],
+    ids=["plain", "lower case", "capitals", "moses", "words"],
 )
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "separate"])
 def test_the_python_of_the_readme_translates(shared, codec, tmp_path, monkeypatch, capsys):
@@ -132,6 +133,7 @@ def test_the_python_of_the_readme_translates(shared, codec, tmp_path, monkeypatc
     write(file, tmp_path)
     monkeypatch.chdir(tmp_path)
     (sentence,) = sentences(1, seed=3)
+    sentence = sentence.upper() if codec.get("case_markup") else sentence
     exec(python_in((tmp_path / "README.md").read_text(encoding="utf-8"), sentence), {})
     expected = CTranslate2Model(tmp_path, file.codec).translate([sentence], [256])
     assert capsys.readouterr().out.splitlines() == expected

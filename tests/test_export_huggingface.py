@@ -113,9 +113,10 @@ def test_larger_weights_compensate_for_a_larger_epsilon():
     "codec",
     [
         {"lowercase": True},
+        {"case_markup": True},
         {"pretokenize": "moses", "source_language": "en", "target_language": "de"},
     ],
-    ids=["lower case", "moses"],
+    ids=["lower case", "capitals", "moses"],
 )
 def test_the_python_of_the_readme_translates(codec, tmp_path, monkeypatch, capsys):
     file = random_model(codec=codec)
@@ -124,6 +125,7 @@ def test_the_python_of_the_readme_translates(codec, tmp_path, monkeypatch, capsy
     (tmp_path / "generation_config.json").write_text(json.dumps({**settings, "max_length": 9}))
     monkeypatch.chdir(tmp_path)
     (sentence,) = sentences(1, seed=3)
+    sentence = sentence.upper() if codec.get("case_markup") else sentence
     exec(python_in((tmp_path / "README.md").read_text(encoding="utf-8"), sentence), {})
     expected = MarianModel(tmp_path, file.codec).translate([sentence], [8])
     assert capsys.readouterr().out.splitlines() == expected

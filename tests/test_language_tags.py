@@ -28,7 +28,7 @@ SIZES = {"bpe": 312, "unigram": 286, "char": 280, "word": 30}
 
 
 def tagged_vocabulary(kind="bpe"):
-    return Vocabulary.train(LINES, kind=kind, size=SIZES[kind], tags=TAGS)
+    return Vocabulary.train(LINES, kind=kind, size=SIZES[kind], whole=TAGS)
 
 
 @pytest.mark.parametrize("kind", SIZES)

@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 from aiayn import console
 from aiayn.commands.options import command, named_options
 from aiayn.data.atomic import require_writable
+from aiayn.data.case_markup import MARK
 from aiayn.data.settings import Pretokenize, Settings, Subword, Task
 from aiayn.data.text import STDIN
 from aiayn.errors import UsageError
@@ -88,6 +89,9 @@ class PreprocessOptions(Settings):
     no rules for like English."""
     lowercase: Annotated[bool, _text("--lowercase")]
     """Put both sides in lower case."""
+    case_markup: Annotated[bool, _text("--case-markup")]
+    """Give words in capitals the pieces of their ordinary spelling and a mark, so that shouted
+    text is understood; a model learns it with `train batch.noise=0.1`."""
     tag: Annotated[str, _text(metavar="'>>deu<<'", show_default=False)]
     """The language to translate to: stands before each source line, as one piece of the
     vocabulary, for a model that translates into several (`generate --to deu`). Where each pair
@@ -295,6 +299,7 @@ def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, S
         pretokenize=of.pretokenize,
         languages="-".join(filter(None, (of.source_language, of.target_language))),
         lowercase=of.lowercase,
+        case_markup=of.case_markup,
     )
     if of.task != settings.task:
         raise UsageError(f"{folder} is for {of.task}", fix=f"add --task {of.task}")
@@ -326,6 +331,10 @@ def _load_codec(folder: Path, settings: Settings) -> "Codec":
         vocabulary = read_vocabulary(folder)
         # It brings nothing along about the text, so this may be chosen.
         chosen = replace(settings.codec_settings(), subword=vocabulary.kind)
+        if chosen.case_markup and not vocabulary.knows(MARK):
+            raise UsageError(
+                f"{folder} has no piece {MARK} for --case-markup", fix="leave one of them out"
+            )
         return Codec(vocabulary, vocabulary, chosen)
     if (folder / VOCABULARY_FOLDER).is_dir():
         return Codec.load(folder / VOCABULARY_FOLDER)

@@ -88,6 +88,8 @@ class Codec:
         settings = asdict(self.settings)
         if settings["escapes"]:
             del settings["escapes"]  # the first version did not know it
+        if not settings["case_markup"]:
+            del settings["case_markup"]  # nor this
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for content in self._files().values():
             digest.update(hashlib.sha256(content).digest())

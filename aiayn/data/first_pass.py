@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from aiayn import console
+from aiayn.data.case_markup import MARK
 from aiayn.data.codec import Codec
 from aiayn.data.duplicates import find_duplicates
 from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
@@ -123,7 +124,11 @@ def _learn_one(
     size = settings.vocab_size
     console.say(f"learning at most {size:,} {kind} units from {counted(count, 'lines')}")
     start = time.monotonic()
-    vocabulary = Vocabulary.train(lines, kind=kind, size=size, tags=settings.tags)
+    whole = settings.tags
+    if settings.case_markup:
+        # A piece of its own, which others are not to be merged with.
+        lines, whole = (line.replace(MARK, "") for line in lines), [*whole, MARK]
+    vocabulary = Vocabulary.train(lines, kind=kind, size=size, whole=whole)
     seconds = time.monotonic() - start
     console.say(f"learned {len(vocabulary):,} {kind} units in {seconds:.1f} s")
     return vocabulary

@@ -41,7 +41,7 @@ class Resampling:
         tag = tag_length(pair[0], self.codec.source)
         texts = self.codec.source.decode(pair[0][tag:]), self.codec.target.decode(pair[1])
         if noisy:
-            texts = add_noise(*texts, random)
+            texts = add_noise(*texts, random, case_markup=self.codec.settings.case_markup)
         source, target = self._encode(*texts, random)
         source = [*pair[0][:tag], *source]
         if max(len(source), len(target)) > self.longest:

@@ -8,6 +8,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, Self, get_args
 
+from aiayn.data.case_markup import mark_capitals, restore_capitals
 from aiayn.errors import UsageError
 
 Task = Literal["translation", "parsing"]
@@ -27,18 +28,20 @@ class Preparation:
     `moses` puts spaces between words and punctuation, as in the paper's English-German data:
     `tokenizer.perl -no-escape -l LANGUAGE`, so hyphens stay. `moses-a` is that with `-a`, as
     fairseq's models have it: hyphens become words, `@-@`. With `escapes`, quotes and brackets
-    are written `&quot;` and so on, which the subwords would only cut to pieces.
+    are written `&quot;` and so on, which the subwords would only cut to pieces. Words in
+    capitals get their mark last.
     """
 
     pretokenize: Pretokenize
     language: str
     lowercase: bool
     escapes: bool = False
+    case_markup: bool = False
 
     @property
     def changes_nothing(self) -> bool:
         """Whether the subwords see the text as it is."""
-        return self.pretokenize == "none" and not self.lowercase
+        return self.pretokenize == "none" and not self.lowercase and not self.case_markup
 
     def __call__(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts as the subwords see them."""
@@ -48,10 +51,14 @@ class Preparation:
             texts = [self._moses[0].tokenize(text, **how) for text in texts]
         if self.lowercase:
             texts = [text.lower() for text in texts]
+        if self.case_markup:
+            texts = list(map(mark_capitals, texts))
         return texts
 
     def undo(self, text: str) -> str:
         """Return plain text; only lower case stays as it is."""
+        if self.case_markup:
+            text = restore_capitals(text)
         if self.pretokenize != "none":
             words = text.split(" ")
             return str(self._moses[1].detokenize(words, unescape=self.escapes))
@@ -73,6 +80,8 @@ class CodecSettings:
     """Kind of units; the target side of the parsing task has whole symbols always."""
     pretokenize: Pretokenize = "none"
     lowercase: bool = False
+    case_markup: bool = False
+    """Words in capitals are in lower case, with a mark."""
     source_language: str = ""
     target_language: str = ""
     tags: str = ""
@@ -108,7 +117,9 @@ class CodecSettings:
         return self._preparation(self.target_language)
 
     def _preparation(self, language: str) -> Preparation:
-        return Preparation(self.pretokenize, language, self.lowercase, self.escapes)
+        return Preparation(
+            self.pretokenize, language, self.lowercase, self.escapes, self.case_markup
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +143,7 @@ class Settings:
     languages: str = ""
     """Source and target, as in `en-de`."""
     lowercase: bool = CodecSettings.lowercase
+    case_markup: bool = CodecSettings.case_markup
     tag: str = ""
     """Before each source line; of several with spaces between them, one for each input."""
     # Differs from the paper, which is silent: longer pairs are left out.
@@ -162,6 +174,7 @@ class Settings:
                 )
         if self.tag and self.task == "parsing":
             raise UsageError("--tag is for translation", fix="leave it out")
+        self._check_case_markup()
         if not math.isfinite(self.max_ratio):
             raise UsageError(
                 f"--max-ratio {self.max_ratio} is not a ratio",
@@ -172,6 +185,19 @@ class Settings:
                 "a treebank has its words apart, so there is nothing to pretokenize",
                 fix="leave --pretokenize out",
             )
+
+    def _check_case_markup(self) -> None:
+        """Refuse it where there are no capitals, or no subwords that a mark could follow."""
+        others = {
+            "--lowercase": self.lowercase,
+            "--subword word": self.subword == "word",
+            "--task parsing": self.task == "parsing",
+        }
+        for option, given in others.items():
+            if self.case_markup and given:
+                raise UsageError(
+                    f"--case-markup does not go with {option}", fix="leave one of them out"
+                )
 
     @property
     def tags(self) -> list[str]:
@@ -186,6 +212,7 @@ class Settings:
             subword=self.subword,
             pretokenize=self.pretokenize,
             lowercase=self.lowercase,
+            case_markup=self.case_markup,
             source_language=source,
             target_language=target,
             tags=tags,

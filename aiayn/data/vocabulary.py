@@ -125,14 +125,14 @@ class Vocabulary:
 
     @classmethod
     def train(
-        cls, lines: Iterable[str], *, kind: Subword, size: int, tags: Sequence[str] = ()
+        cls, lines: Iterable[str], *, kind: Subword, size: int, whole: Sequence[str] = ()
     ) -> Self:
         """Learn a vocabulary from lines of text; of words and characters, at most `size`.
 
-        Each of the tags is one piece of it.
+        What is to stay whole, such as tags, is a piece of it each.
         """
         model = BytesIO()
-        size -= len(tags)
+        size -= len(whole)
         if kind == "word":
             # SentencePiece splits words at spaces only, and we split at any white space.
             lines = (" ".join(line.split()) for line in lines)
@@ -161,8 +161,8 @@ class Vocabulary:
         except RuntimeError as problem:
             raise _explain(str(problem), kind, size) from None
         # Last, so that the ids of bytes stay where they are.
-        vocabulary = cls(model.getvalue() + b"".join(map(serialized_piece, tags)), kind)
-        size += len(tags)
+        vocabulary = cls(model.getvalue() + b"".join(map(serialized_piece, whole)), kind)
+        size += len(whole)
         if kind in ("bpe", "unigram") and len(vocabulary) < size:
             raise UsageError(
                 f"--vocab-size is {size:,}, and this text has at most {len(vocabulary):,}",

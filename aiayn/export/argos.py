@@ -86,6 +86,7 @@ def _check(file: ModelFile, languages: str) -> None:
         ),
         f"--pretokenize was {settings.pretokenize}, and none": settings.pretokenize != "none",
         "--lowercase was given, and text as it is": settings.lowercase,
+        "--case-markup was given, and text as it is": settings.case_markup,
     }
     if reasons := [f"{problem} is wanted" for problem, is_so in found.items() if is_so]:
         raise UsageError(

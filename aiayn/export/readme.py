@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from aiayn import __version__
+from aiayn.data.case_markup import MARK
 from aiayn.data.settings import CodecSettings
 
 README = """\
@@ -50,6 +51,11 @@ def readme(
         after.insert(0, f"text = MosesDetokenizer('{target}').detokenize({words})")
     if settings.lowercase:
         before.append("text = text.lower()")
+    if settings.case_markup:
+        marked = f"w.lower() + '{MARK}' if w.isupper() and sum(map(str.isupper, w)) > 1 else w"
+        before.append(f"text = ' '.join({marked} for w in text.split(' '))")
+        restored = f"w[:-1].upper() if w.endswith('{MARK}') else w"
+        after.insert(0, f"text = ' '.join({restored} for w in text.split(' '))")
     code = [*imports, "", *load, "", *before, *translate, *after]
     return README.format(
         toolkit=toolkit,
