@@ -5,6 +5,7 @@ another process; so its pieces are drawn here, word by word, from a generator th
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
@@ -20,6 +21,22 @@ UNKNOWN_PENALTY = 10.0
 
 # Of each end of a piece in a word: where it may begin, and how probable that is.
 Lattice = list[tuple[list[int], list[float]]]
+
+# Longer than any wait.
+NEVER = sys.maxsize
+
+
+class _Omissions:
+    """Which merges are left out, one after the other, each with the same probability."""
+
+    def __init__(self, probability: float, random: Random) -> None:
+        self._log, self._random = math.log1p(-probability), random
+        self.wait = self.draw()
+        """Merges that are made before the next one is left out."""
+
+    def draw(self) -> int:
+        """Return how many merges come before the next that is left out: geometric."""
+        return int(math.log(1 - self._random.random()) / self._log) if self._log else NEVER
 
 
 class SubwordSampler:
@@ -42,39 +59,61 @@ class SubwordSampler:
         self._longest = max(map(len, self._ids))
         self._unknown = min(self._scores.values()) - UNKNOWN_PENALTY
         self._lattices: dict[str, Lattice] = {}
+        # The ids of a word that is left as it is, and how many merges that takes.
+        self._whole: dict[str, tuple[list[int], int]] = {}
 
     def encode(self, texts: Sequence[str], random: Random) -> list[list[int]]:
         """Return drawn ids of texts, each ending in EOS."""
-        draw = self._merge if self.kind == "bpe" else self._segment
+        omissions = _Omissions(self.strength, random)
         found = []
         for text in escape_all(texts):
-            ids = [
-                i
-                for word in text.split(" ")
-                for piece in draw(SPACE + word, random)
-                for i in self._spell(piece)
-            ]
+            ids: list[int] = []
+            for word in text.split(" "):
+                if self.kind == "bpe":
+                    ids += self._leave_out(SPACE + word, omissions)
+                else:
+                    ids += self._spell(self._segment(SPACE + word, random))
             found.append([*ids, EOS])
         return found
 
-    def _spell(self, piece: str) -> Sequence[int]:
-        """Return the id of a piece, or those of the bytes of what is none."""
-        known = self._ids.get(piece)
-        if known is not None:
-            return (known,)
-        return [BYTES.start + byte for byte in piece.encode()]
+    def _spell(self, pieces: list[str]) -> list[int]:
+        """Return the ids of pieces, or those of the bytes of what is none."""
+        ids: list[int] = []
+        for piece in pieces:
+            known = self._ids.get(piece)
+            ids += (BYTES.start + x for x in piece.encode()) if known is None else (known,)
+        return ids
 
-    def _merge(self, word: str, random: Random) -> list[str]:
+    def _leave_out(self, word: str, omissions: "_Omissions") -> list[int]:
+        """Return the ids of a word with merges left out; of most words none is."""
+        if word not in self._whole:
+            if len(self._whole) >= KEPT_WORDS:
+                self._whole.clear()
+            pieces = self._merge(word, none := _Omissions(0.0, Random()))
+            self._whole[word] = self._spell(pieces), NEVER - none.wait
+        ids, merges = self._whole[word]
+        if merges <= omissions.wait:
+            omissions.wait -= merges
+            return ids
+        return self._spell(self._merge(word, omissions))
+
+    def _merge(self, word: str, omissions: "_Omissions") -> list[str]:
         """Return the byte pairs of a word, with merges left out."""
-        pieces, score_of, draw = list(word), self._scores.get, random.random
+        pieces, score_of, wait = list(word), self._scores.get, omissions.wait
         scores = [score_of(left + right, -math.inf) for left, right in pairwise(pieces)]
         while True:
-            best, place = -math.inf, -1
-            for i, score in enumerate(scores):
-                # Drawn only where it matters: what is worse would not be made anyway.
-                if score > best and draw() >= self.strength:
-                    best, place = score, i
-            if place < 0:
+            candidates = scores
+            # Of all that fit, only those count as left out that would be made now.
+            while (best := max(candidates, default=-math.inf)) > -math.inf:
+                place = candidates.index(best)
+                if wait:
+                    wait -= 1
+                    break
+                wait = omissions.draw()
+                candidates = [*candidates]
+                candidates[place] = -math.inf
+            else:
+                omissions.wait = wait
                 return pieces
             merged = pieces[place] + pieces.pop(place + 1)
             pieces[place] = merged
