@@ -113,9 +113,12 @@ capture() {
 # at_once FUNCTION ARGUMENTS...      run FUNCTION with each of the ARGUMENTS, which are split into words,
 # $JOBS of them at once. On a CPU each has its share of the cores: small models learn about 1.6 times as
 # fast side by side, with a thread each, as one after the other. Messages go to $WORK/ARGUMENTS.log.
+# A signal stops them all, with everything saved.
 at_once() {
     local function=$1 words number code=0 jobs logs=() pids=()
     shift
+    trap 'stop 130 "${pids[@]}"' INT
+    trap 'stop 75 "${pids[@]}"' TERM HUP
     jobs=$(at_most "$JOBS" $#)
     for words; do
         if [ "$jobs" -le 1 ] || [ -n "$DRY_RUN" ]; then
@@ -126,17 +129,31 @@ at_once() {
         while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do sleep 1; done
         logs+=("$WORK/${words// /-}.log")
         say "$words: see ${logs[-1]}"
+        set -m # a process group each, so that a signal reaches the command, too
         (
+            trap : TERM # not before the command, which saves
             export GPUS=1 OMP_NUM_THREADS=$((cores > jobs ? cores / jobs : 1))
             # shellcheck disable=SC2086  # words
             "$function" $words
         ) >"${logs[-1]}" 2>&1 &
         pids+=($!)
+        set +m
     done
     for number in "${!pids[@]}"; do
         wait "${pids[number]}" || { code=$? && tail -n 5 "${logs[number]}" >&2; }
     done
+    trap - INT TERM HUP
     return "$code"
+}
+
+# Stop process groups, wait for them, and exit with a code.
+stop() { # CODE GROUP...
+    local code=$1 group
+    trap '' INT TERM HUP
+    shift
+    for group; do kill -TERM -- "-$group" 2>/dev/null || true; done
+    wait
+    exit "$code"
 }
 
 # Announce a step; true if there is nothing to run, because it is done or this is a dry run.

@@ -180,6 +180,34 @@ def test_a_step_that_fails_beside_others_stops_the_recipe(jobs: str, tmp_path: P
     assert (tmp_path / "work/mine/c").exists() == (jobs == "3")
 
 
+LAST = """
+last() { # NAME: runs until it is told to stop, and then saves
+    bash -c 'trap "sleep 2; echo saved; exit 75" TERM
+        touch "$1"; while :; do sleep 0.1; done' - "$WORK/$1"
+}
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
+def test_a_signal_stops_all_that_runs_at_once(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    script = recipe(tmp_path, LAST + "at_once last a b\necho went on")
+    ended = subprocess.Popen(
+        ["bash", script], cwd=tmp_path, env=environment(JOBS="2"), stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+    )  # fmt: skip
+    work = tmp_path / "work/mine"
+    deadline = time.monotonic() + 60
+    while not (work / "a").exists() or not (work / "b").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    ended.send_signal(number)
+    assert ended.communicate(timeout=60) == ("", None)
+    assert ended.returncode == code
+    assert all((work / f"{name}.log").read_text().endswith("saved\n") for name in "ab")
+
+
 def test_a_partial_download_is_resumed_and_checked(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.write_text("0123456789")
