@@ -117,9 +117,11 @@ capture() {
 at_once() {
     local function=$1 words number code=0 jobs logs=() pids=()
     shift
-    trap 'stop 130 "${pids[@]}"' INT
-    trap 'stop 75 "${pids[@]}"' TERM HUP
     jobs=$(at_most "$JOBS" $#)
+    if [ "$jobs" -gt 1 ]; then
+        trap 'stop 130 "${pids[@]}"' INT
+        trap 'stop 75 "${pids[@]}"' TERM HUP
+    fi
     for words; do
         if [ "$jobs" -le 1 ] || [ -n "$DRY_RUN" ]; then
             # shellcheck disable=SC2086  # words

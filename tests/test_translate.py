@@ -237,11 +237,11 @@ def test_slow_work_gets_small_windows_and_fast_work_large_ones(monkeypatch):
     monkeypatch.setattr(streaming, "PAUSE", 5.0)
     monkeypatch.setattr(streaming, "PATIENCE", 5.0)
     source, sizes = windows(range(2000), 640), []
-    for seconds_per_line in (2.0, 1.0, 0.2, 0.01, 0.0):
+    for seconds_per_line in (0.01, 2.0, 1.0, 0.2, 0.0):
         sizes.append(len(next(source)))
         clock += sizes[-1] * seconds_per_line
-    # The first is a quarter; then as many as 20 seconds allow, from a 32nd to all.
-    assert sizes == [160, 20, 20, 100, 640]
+    # The first is a 32nd; then as many as 20 seconds allow, from a 32nd to all.
+    assert sizes == [20, 640, 20, 20, 100]
 
 
 def test_a_steady_stream_is_answered_before_a_window_is_full(monkeypatch):

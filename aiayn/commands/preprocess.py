@@ -16,7 +16,6 @@ from typer.core import TyperCommand
 from aiayn import console
 from aiayn.commands.options import command, named_options
 from aiayn.data.atomic import require_writable
-from aiayn.data.case_markup import MARK
 from aiayn.data.settings import Pretokenize, Settings, Subword, Task
 from aiayn.data.text import STDIN
 from aiayn.errors import UsageError
@@ -288,6 +287,8 @@ def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, S
             " given: lines have only those that are in the text"
         )
     of = codec.settings
+    if of.task != settings.task:
+        raise UsageError(f"{folder} is for {of.task}", fix=f"add --task {of.task}")
     reused = replace(
         settings,
         subword=of.subword,
@@ -301,8 +302,6 @@ def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, S
         lowercase=of.lowercase,
         case_markup=of.case_markup,
     )
-    if of.task != settings.task:
-        raise UsageError(f"{folder} is for {of.task}", fix=f"add --task {of.task}")
     for name in sorted(given - {"vocab_from"}):
         if getattr(settings, name) != getattr(reused, name):
             raise UsageError(
@@ -315,6 +314,7 @@ def _reuse(folder: Path, settings: Settings, given: set[str]) -> "tuple[Codec, S
 
 def _load_codec(folder: Path, settings: Settings) -> "Codec":
     """Return the vocabulary of what --vocab-from names."""
+    from aiayn.data.case_markup import MARK
     from aiayn.data.codec import Codec, read_vocabulary
     from aiayn.data.folder import VOCABULARY_FOLDER
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.bpe_codes import CodesVocabulary
+from aiayn.data.case_markup import CaseMarkup, restore_capitals
 from aiayn.data.plain_values import from_dict
 from aiayn.data.settings import TAG, CodecSettings, Subword
 from aiayn.data.shards import REPAIR
@@ -59,28 +60,51 @@ class Codec:
 
     def encode_source_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many source texts, each ending in EOS."""
-        return self.source.encode_batch(self._prepare_source(texts))
+        return self.source.encode_batch(self.prepare_source(texts))
 
-    def _prepare_source(self, texts: Sequence[str]) -> Sequence[str]:
+    def prepare_source(self, texts: Sequence[str]) -> Sequence[str]:
         """Return source texts as the subwords see them; a language tag stays as it is."""
         prepare = self.settings.source_preparation
-        found = [] if prepare.changes_nothing else [TAG.match(text) for text in texts]
+        if prepare.changes_nothing and not self.source_markup:
+            return texts
+        found = [TAG.match(text) for text in texts]
         tags = [match[0] if match and self.source.knows(match[0]) else "" for match in found]
-        if not any(tags):
-            return prepare(texts)
         pairs = list(zip(tags, texts, strict=True))
-        prepared = prepare([text[len(tag) :].removeprefix(" ") for tag, text in pairs])
+        prepared = prepare(
+            [text[len(tag) :].removeprefix(" ") if tag else text for tag, text in pairs]
+        )
+        if self.source_markup:
+            prepared = list(map(self.source_markup.mark, prepared))
         return [
             f"{tag} {text}" if tag else text for tag, text in zip(tags, prepared, strict=True)
         ]
 
     def encode_target_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of many target texts, each ending in EOS."""
-        return self.target.encode_batch(self.settings.target_preparation(texts))
+        prepared = self.settings.target_preparation(texts)
+        if self.target_markup:
+            prepared = list(map(self.target_markup.mark, prepared))
+        return self.target.encode_batch(prepared)
 
     def decode_target(self, ids: Iterable[int]) -> str:
         """Return plain text for target ids; padding and EOS are left out."""
-        return self.settings.target_preparation.undo(self.target.decode(ids))
+        return self.restore_target(self.target.decode(ids))
+
+    def restore_target(self, text: str) -> str:
+        """Return plain text for target text as the subwords see it."""
+        if self.target_markup:
+            text = restore_capitals(text)
+        return self.settings.target_preparation.undo(text)
+
+    @cached_property
+    def source_markup(self) -> CaseMarkup | None:
+        """What marks words in capitals in source text."""
+        return CaseMarkup(self.source) if self.settings.case_markup else None
+
+    @cached_property
+    def target_markup(self) -> CaseMarkup | None:
+        """What marks words in capitals in target text."""
+        return CaseMarkup(self.target) if self.settings.case_markup else None
 
     @cached_property
     def fingerprint(self) -> str:

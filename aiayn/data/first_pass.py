@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from aiayn import console
-from aiayn.data.case_markup import MARK
+from aiayn.data.case_markup import MARK, without_capitals
 from aiayn.data.codec import Codec
 from aiayn.data.duplicates import find_duplicates
 from aiayn.data.folder import UNFINISHED_FOLDER, VOCABULARY_FOLDER
@@ -126,8 +126,7 @@ def _learn_one(
     start = time.monotonic()
     whole = settings.tags
     if settings.case_markup:
-        # A piece of its own, which others are not to be merged with.
-        lines, whole = (line.replace(MARK, "") for line in lines), [*whole, MARK]
+        lines, whole = map(without_capitals, lines), [*whole, MARK]
     vocabulary = Vocabulary.train(lines, kind=kind, size=size, whole=whole)
     seconds = time.monotonic() - start
     console.say(f"learned {len(vocabulary):,} {kind} units in {seconds:.1f} s")

@@ -85,8 +85,9 @@ def language_of(tag: str) -> str:
 
 def tag_problem(line: str, tag: str, known: Collection[str]) -> str:
     """Return what is unusual about a line that gets a tag, or none; "" if nothing is."""
-    first = line.split(maxsplit=1)[:1]
-    if not known or not first or (first[0] in known) != bool(tag):
+    found = TAG.match(line.lstrip())
+    has_one = found is not None and found[0] in known
+    if not known or not line.strip() or has_one != bool(tag):
         return ""
     return SECOND_TAG if tag else NO_TAG
 

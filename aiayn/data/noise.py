@@ -7,20 +7,14 @@ shouted translation. Typing errors are a matter of the source alone.
 import re
 from random import Random
 
-from aiayn.data.case_markup import in_capitals, mark_capitals, restore_capitals
-
 # Letters between two errors, on average.
 LETTERS_PER_TYPO = 20
 _FIRST_OF_WORD = re.compile(r"(?<!\S)\S")
 
 
-def add_noise(
-    source: str, target: str, random: Random, *, case_markup: bool = False
-) -> tuple[str, str]:
+def add_noise(source: str, target: str, random: Random) -> tuple[str, str]:
     """Return a pair in upper case, in title case, or with typing errors in its source."""
     match random.randrange(3):
-        case 0 if case_markup:
-            return mark_capitals(restore_capitals(source).upper()), in_capitals(target)
         case 0:
             return source.upper(), target.upper()
         case 1:

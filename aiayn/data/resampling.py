@@ -13,6 +13,7 @@ from random import Random
 import numpy as np
 
 from aiayn.config import BatchConfig
+from aiayn.data.case_markup import restore_capitals
 from aiayn.data.codec import Codec
 from aiayn.data.language_tags import tag_length
 from aiayn.data.noise import add_noise
@@ -41,12 +42,20 @@ class Resampling:
         tag = tag_length(pair[0], self.codec.source)
         texts = self.codec.source.decode(pair[0][tag:]), self.codec.target.decode(pair[1])
         if noisy:
-            texts = add_noise(*texts, random, case_markup=self.codec.settings.case_markup)
+            texts = self._add_noise(*texts, random)
         source, target = self._encode(*texts, random)
         source = [*pair[0][:tag], *source]
         if max(len(source), len(target)) > self.longest:
             return pair
         return np.array(source, dtype=np.int32), np.array(target, dtype=np.int32)
+
+    def _add_noise(self, source: str, target: str, random: Random) -> tuple[str, str]:
+        """Add noise to texts as the subwords see them."""
+        marks = self.codec.source_markup, self.codec.target_markup
+        if not (marks[0] and marks[1]):
+            return add_noise(source, target, random)
+        source, target = add_noise(restore_capitals(source), restore_capitals(target), random)
+        return marks[0].mark(source), marks[1].mark(target)
 
     def _encode(self, source: str, target: str, random: Random) -> list[list[int]]:
         vocabularies = self.codec.source, self.codec.target

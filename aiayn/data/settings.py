@@ -8,7 +8,6 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, Literal, Self, get_args
 
-from aiayn.data.case_markup import mark_capitals, restore_capitals
 from aiayn.errors import UsageError
 
 Task = Literal["translation", "parsing"]
@@ -28,20 +27,18 @@ class Preparation:
     `moses` puts spaces between words and punctuation, as in the paper's English-German data:
     `tokenizer.perl -no-escape -l LANGUAGE`, so hyphens stay. `moses-a` is that with `-a`, as
     fairseq's models have it: hyphens become words, `@-@`. With `escapes`, quotes and brackets
-    are written `&quot;` and so on, which the subwords would only cut to pieces. Words in
-    capitals get their mark last.
+    are written `&quot;` and so on, which the subwords would only cut to pieces.
     """
 
     pretokenize: Pretokenize
     language: str
     lowercase: bool
     escapes: bool = False
-    case_markup: bool = False
 
     @property
     def changes_nothing(self) -> bool:
         """Whether the subwords see the text as it is."""
-        return self.pretokenize == "none" and not self.lowercase and not self.case_markup
+        return self.pretokenize == "none" and not self.lowercase
 
     def __call__(self, texts: Sequence[str]) -> Sequence[str]:
         """Return texts as the subwords see them."""
@@ -51,14 +48,10 @@ class Preparation:
             texts = [self._moses[0].tokenize(text, **how) for text in texts]
         if self.lowercase:
             texts = [text.lower() for text in texts]
-        if self.case_markup:
-            texts = list(map(mark_capitals, texts))
         return texts
 
     def undo(self, text: str) -> str:
         """Return plain text; only lower case stays as it is."""
-        if self.case_markup:
-            text = restore_capitals(text)
         if self.pretokenize != "none":
             words = text.split(" ")
             return str(self._moses[1].detokenize(words, unescape=self.escapes))
@@ -81,7 +74,7 @@ class CodecSettings:
     pretokenize: Pretokenize = "none"
     lowercase: bool = False
     case_markup: bool = False
-    """Words in capitals are in lower case, with a mark."""
+    """Words in capitals are in an ordinary case, with a mark: see CaseMarkup."""
     source_language: str = ""
     target_language: str = ""
     tags: str = ""
@@ -117,9 +110,7 @@ class CodecSettings:
         return self._preparation(self.target_language)
 
     def _preparation(self, language: str) -> Preparation:
-        return Preparation(
-            self.pretokenize, language, self.lowercase, self.escapes, self.case_markup
-        )
+        return Preparation(self.pretokenize, language, self.lowercase, self.escapes)
 
 
 @dataclass(frozen=True, kw_only=True)

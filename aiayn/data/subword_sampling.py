@@ -7,6 +7,7 @@ another process; so its pieces are drawn here, word by word, from a generator th
 import math
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from random import Random
 
@@ -64,17 +65,14 @@ class SubwordSampler:
 
     def encode(self, texts: Sequence[str], random: Random) -> list[list[int]]:
         """Return drawn ids of texts, each ending in EOS."""
-        omissions = _Omissions(self.strength, random)
-        found = []
-        for text in escape_all(texts):
-            ids: list[int] = []
-            for word in text.split(" "):
-                if self.kind == "bpe":
-                    ids += self._leave_out(SPACE + word, omissions)
-                else:
-                    ids += self._spell(self._segment(SPACE + word, random))
-            found.append([*ids, EOS])
-        return found
+        if self.kind == "bpe":
+            draw = partial(self._leave_out, omissions=_Omissions(self.strength, random))
+        else:
+            draw = partial(self._segment, random=random)
+        return [
+            [*(i for word in text.split(" ") for i in draw(SPACE + word)), EOS]
+            for text in escape_all(texts)
+        ]
 
     def _spell(self, pieces: list[str]) -> list[int]:
         """Return the ids of pieces, or those of the bytes of what is none."""
@@ -124,8 +122,8 @@ class SubwordSampler:
             if place < len(scores):
                 scores[place] = score_of(merged + pieces[place + 1], -math.inf)
 
-    def _segment(self, word: str, random: Random) -> list[str]:
-        """Return unigrams of a word: the last is drawn first, then what may stand before it."""
+    def _segment(self, word: str, random: Random) -> list[int]:
+        """Return ids of unigrams of a word: the last is drawn first, then those before."""
         if word not in self._lattices:
             if len(self._lattices) >= KEPT_WORDS:
                 self._lattices.clear()
@@ -137,7 +135,7 @@ class SubwordSampler:
             start = starts[0] if len(starts) == 1 else random.choices(starts, weights)[0]
             pieces.append(word[start:end])
             end = start
-        return pieces[::-1]
+        return self._spell(pieces[::-1])
 
     def _lattice(self, word: str) -> Lattice:
         """Sum probabilities from the left: forward filtering, for sampling backward."""

@@ -159,7 +159,7 @@ class Vocabulary:
                 minloglevel=2,  # errors only
             )
         except RuntimeError as problem:
-            raise _explain(str(problem), kind, size) from None
+            raise _explain(str(problem), kind, size, len(whole)) from None
         # Last, so that the ids of bytes stay where they are.
         vocabulary = cls(model.getvalue() + b"".join(map(serialized_piece, whole)), kind)
         size += len(whole)
@@ -263,7 +263,7 @@ class TableVocabulary(Vocabulary):
         return [self.table[i] for i in ids]
 
 
-def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
+def _explain(problem: str, kind: Subword, size: int, whole: int) -> DataError | UsageError:
     """Return the error to raise where SentencePiece cannot learn."""
     if "sentences_.empty()" in problem:
         return DataError(
@@ -272,10 +272,10 @@ def _explain(problem: str, kind: Subword, size: int) -> DataError | UsageError:
             fix="give text with one sentence a line",
         )
     smallest = re.search(r"required_chars\. \d+ vs (\d+)", problem)
-    least = int(smallest[1]) if smallest else BYTES.stop + 1
+    least = whole + (int(smallest[1]) if smallest else BYTES.stop + 1)
     return UsageError(
-        f"--vocab-size is {size:,}, and this text needs at least {least:,}:"
-        " 3 special tokens, 256 bytes and its characters",
+        f"--vocab-size is {size + whole:,}, and this text needs at least {least:,}:"
+        " 3 special tokens, 256 bytes, its characters, and tags or a mark",
         fix=f"pass --vocab-size {least} or more",
     )
 

@@ -168,7 +168,7 @@ class MarianModel:
     def __init__(self, folder: Path, codec: Codec) -> None:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
-        self._settings = codec.settings
+        self._codec = codec
         self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
         self._model = MarianMTModel.from_pretrained(folder, local_files_only=True).eval()
 
@@ -185,7 +185,7 @@ class MarianModel:
                 self._tokenizer.decode(ids[1 : limit + 1], skip_special_tokens=True)
                 for ids, limit in zip(found, limits[start:], strict=False)
             ]
-        return [self._settings.target_preparation.undo(text) for text in texts]
+        return [self._codec.restore_target(text) for text in texts]
 
     @torch.inference_mode()
     def log_p(self, lines: list[str], targets: list[list[int]]) -> list[list[float]]:
@@ -199,7 +199,7 @@ class MarianModel:
         return found
 
     def _inputs(self, lines: list[str]) -> Any:
-        texts = list(self._settings.source_preparation(lines))
+        texts = list(self._codec.prepare_source(lines))
         return self._tokenizer(texts, return_tensors="pt", padding=True)
 
 

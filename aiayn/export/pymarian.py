@@ -37,7 +37,7 @@ class PyMarian:
 
     def translate(self, lines: list[str], limits: list[int]) -> list[str]:
         """Return the greedy translations of lines, each up to its limit of tokens."""
-        texts = list(self._codec.settings.source_preparation(lines))
+        texts = list(self._codec.prepare_source(lines))
         found = self._run(texts, texts, no_spm_decode=True)
         return [
             self._codec.decode_target(self._ids[piece] for piece in one.split()[:limit])

@@ -53,6 +53,9 @@ def readme(
         before.append("text = text.lower()")
     if settings.case_markup:
         marked = f"w.lower() + '{MARK}' if w.isupper() and sum(map(str.isupper, w)) > 1 else w"
+        before.append(
+            "# A mark after words in capitals; aiayn looks for their usual case, too."
+        )
         before.append(f"text = ' '.join({marked} for w in text.split(' '))")
         restored = f"w[:-1].upper() if w.endswith('{MARK}') else w"
         after.insert(0, f"text = ' '.join({restored} for w in text.split(' '))")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from aiayn.data.case_markup import MARK
 from aiayn.data.language_tags import tag_length
 from aiayn.data.vocabulary import SPACE, Vocabulary
 from aiayn.generation.search import Task
@@ -54,6 +55,10 @@ def _where_to_cut(subwords: list[str]) -> int:
     """Return the best index before the last subword; 0: there is none."""
     words = [i for i, subword in enumerate(subwords) if i and subword.startswith(SPACE)]
     ends = [
-        i for i in words if i > len(subwords) // 2 and subwords[i - 1].endswith(SENTENCE_ENDS)
+        i
+        for i in words
+        # The mark of a word in capitals comes last.
+        if i > len(subwords) // 2
+        and subwords[i - 1 - (subwords[i - 1] == MARK)].endswith(SENTENCE_ENDS)
     ]
     return (ends or words or [0])[-1]

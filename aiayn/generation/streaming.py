@@ -16,8 +16,8 @@ from aiayn.errors import DataError
 PAUSE, PATIENCE = 0.02, 0.25
 # Seconds that a window is to take, since an interruption costs what is not finished.
 SECONDS_AT_RISK = 20.0
-# The first window, whose pace is not known yet, and the smallest: these parts of the largest.
-FIRST_PART, SMALLEST_PART = 4, 32
+# The first window, whose pace is not known yet, is the smallest: this part of the largest.
+SMALLEST_PART = 32
 
 Item = TypeVar("Item")
 
@@ -54,7 +54,7 @@ def windows(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
     A thread reads ahead, so that a live pipe is answered without waiting for its end. Where
     items take long, windows have fewer of them.
     """
-    limit, least = -(-most // FIRST_PART), -(-most // SMALLEST_PART)
+    limit = least = -(-most // SMALLEST_PART)
     waiting: queue.Queue[list[Item] | BaseException | None] = queue.Queue(2 * most)
     threading.Thread(target=_read, args=(items, waiting.put), daemon=True).start()
     while isinstance(came := waiting.get(), list):

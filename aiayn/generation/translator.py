@@ -259,14 +259,15 @@ class Translator:
 
     def words_of(self, output: Output) -> tuple[list[str], list[str]]:
         """Return the words of the source and of the target that an alignment counts."""
+        marked = self.codec.settings.case_markup
         source: list[str] = []
         target: list[str] = []
         for number, (source_ids, target_ids) in enumerate(output.pairs):
             # The language to translate to stands before each segment, and counts once, if the
             # line has it.
             repeated = tag_length(source_ids, self.codec.source) if number or self.tag else 0
-            source += spell_words(self.codec.source, source_ids[repeated:-1])
-            target += spell_words(self.codec.target, target_ids[:-1])
+            source += spell_words(self.codec.source, source_ids[repeated:-1], marked=marked)
+            target += spell_words(self.codec.target, target_ids[:-1], marked=marked)
         return source, target
 
     def _align_pairs(self, pairs: list[Pair]) -> list[AlignedPair]:

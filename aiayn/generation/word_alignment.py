@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aiayn.data.case_markup import restore_capitals
 from aiayn.data.codec import Codec
 from aiayn.data.vocabulary import Vocabulary
 from aiayn.data.word_links import words_of
@@ -61,9 +62,10 @@ def without_tag(links: Alignment) -> Alignment:
     return [(source - 1, target) for source, target in links if source]
 
 
-def spell_words(vocabulary: Vocabulary, ids: list[int]) -> list[str]:
-    """Return the words that alignments count, as text."""
+def spell_words(vocabulary: Vocabulary, ids: list[int], *, marked: bool = False) -> list[str]:
+    """Return the words that alignments count, as text; marks of capitals are undone."""
     found: dict[int, list[int]] = {}
     for token, word in zip(ids, words_of(vocabulary, ids), strict=True):
         found.setdefault(word, []).append(token)
-    return [vocabulary.decode(tokens).strip() for tokens in found.values()]
+    texts = (vocabulary.decode(tokens).strip() for tokens in found.values())
+    return [restore_capitals(text) if marked else text for text in texts]
