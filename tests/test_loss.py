@@ -202,3 +202,23 @@ def test_the_gradient_does_not_depend_on_how_an_update_is_split(pieces):
         backward(*pairs[:, start:stop])
     split = [parameter.grad for parameter in learned]
     torch.testing.assert_close(split, whole, rtol=1e-4, atol=1e-6)
+
+
+def test_in_float16_a_frequent_word_does_not_overflow_and_a_rare_one_does_not_vanish():
+    states, weight = 2 * torch.randn(900, 8), torch.randn(500, 8) / 8
+    states[:, 0] = 3.0
+    gold = torch.full((900,), 7)
+    exact, half = (
+        _gradients(states, weight, gold, dtype) for dtype in (torch.float32, torch.float16)
+    )
+    for ours, theirs in zip(half, exact, strict=True):
+        assert ours.isfinite().all()
+        # Of each token, and of each word.
+        assert F.cosine_similarity(ours, theirs, dim=1).min() > 0.99
+
+
+def _gradients(states, weight, gold, dtype):
+    inputs = [states.clone().requires_grad_(), weight.clone().requires_grad_()]
+    with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        loss, _ = cross_entropy.fused_linear_cross_entropy(*inputs, gold, 0.1)
+    return torch.autograd.grad(loss, inputs)

@@ -23,8 +23,9 @@ from aiayn.kernels.linear import can_use_onednn, low_copy, low_linear, onednn_li
 # Returns (smoothed, plain) and the gradient of the first.
 Compare = Callable[[Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
 Multiply = Callable[..., Tensor]
-# In float16 the gradient of a rare token would underflow; products are scaled up by this.
-HALF_SCALE = 1024.0
+# In float16 the gradient of a rare token would underflow, so differences are scaled up, until
+# their absolute values could sum to this: a sixteenth of the largest number, for the factors.
+HALF_SUM = 4096.0
 
 
 def fused_linear_cross_entropy(
@@ -85,8 +86,10 @@ class _FusedLoss(torch.autograd.Function):
             losses, delta_NW = compare(logits_NW, gold_N[chunk], *weights)
             sums += losses
             if grad_states_ND is not None and grad_weight_WD is not None:
-                _add_product(delta_NW, weight, out=grad_states_ND[chunk])
-                _add_product(delta_NW.T, states[chunk], out=grad_weight_WD)
+                # A token differs from its target by 2 at most, over all classes.
+                _add_product(delta_NW, weight, out=grad_states_ND[chunk], most=2)
+                of_tokens, most = states[chunk], delta_NW.size(0)
+                _add_product(delta_NW.T, of_tokens, out=grad_weight_WD, most=most)
             if grad_bias_W is not None:
                 grad_bias_W += delta_NW.sum(dim=0)
         ctx.save_for_backward(grad_states_ND, grad_weight_WD, grad_bias_W)
@@ -192,11 +195,15 @@ def _divergence_and_gradient(
     return weight * expected_N.sum(), p_NW.add(gradient_NW, alpha=weight)
 
 
-def _add_product(delta: Tensor, b: Tensor, *, out: Tensor) -> None:
-    """Add the product of two matrices, computed in the type of the second, to `out`."""
+def _add_product(delta: Tensor, b: Tensor, *, out: Tensor, most: float) -> None:
+    """Add the product of two matrices, computed in the type of the second, to `out`.
+
+    The absolute values of a row of the first sum to about `most` at most.
+    """
     if b.dtype == out.dtype:
         out.addmm_(delta, b)
     elif b.dtype == torch.float16:
-        out.add_((delta * HALF_SCALE).to(b.dtype) @ b, alpha=1 / HALF_SCALE)
+        scale = HALF_SUM / most
+        out.add_((delta * scale).to(b.dtype) @ b, alpha=1 / scale)
     else:
         out.add_(delta.to(b.dtype) @ b)
