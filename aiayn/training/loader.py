@@ -1,5 +1,6 @@
 """Batches in the order of the plan, prepared while the update before them runs."""
 
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,9 @@ from aiayn.distributed import ProcessGroup
 
 # Updates that wait in memory, ready to run.
 PREFETCH = 2
+# Seconds after which the thread that prepares them lets the update go on; Python's are ten times
+# as many, for which a device, or the threads of a processor, would wait.
+SWITCH_INTERVAL = 0.0005
 
 Item = TypeVar("Item")
 
@@ -153,6 +157,7 @@ def _collate(pairs: Sequence[tuple[IdsOfPair, Guide | None]]) -> Batch:
 
 def prefetched(items: Iterator[Item]) -> Generator[Item, None, None]:
     """Yield the items of an endless iterator, which a thread computes in advance."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
     thread = ThreadPoolExecutor(1)
     try:
         waiting = deque(thread.submit(next, items) for _ in range(PREFETCH))
