@@ -20,8 +20,8 @@ from aiayn.distributed import ProcessGroup
 
 # Updates that wait in memory, ready to run.
 PREFETCH = 2
-# Seconds after which the thread that prepares them lets the update go on; Python's 5 ms are long
-# for a device, or the threads of a processor, to wait.
+# Seconds after which the thread that prepares them lets the update go on: for a device, or the
+# threads of a processor, Python's 5 ms are a long wait.
 SWITCH_INTERVAL = 0.0005
 
 Item = TypeVar("Item")
