@@ -67,7 +67,8 @@ class GenerateOptions:
     """Text, one sentence a line; .gz .bz2 .xz too."""
     output: Annotated[Path | None, _text("--output", "-o", show_default="stdout")] = None
     """Where to write; FILE.partial until all is done. Interrupted, the same command resumes
-    and loses some 20 seconds of work, or some dozen lines; a finished file is translated anew."""
+    and loses some 20 seconds of work, or some dozen lines; a finished file is translated
+    anew."""
     prefix: Annotated[Path | None, _text(show_default=False)] = None
     """A file of what the translations have to begin with, line by line; an empty line: no
     prefix."""
