@@ -75,7 +75,8 @@ count_gpus() { # WITHOUT
 at_most() { # LIMIT NUMBER
     echo $(($2 < $1 ? $2 : $1))
 }
-cores=$(nproc 2>/dev/null || echo 1)
+# nproc would count the threads that OMP_NUM_THREADS allows.
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || echo 1)
 # shellcheck disable=SC2034  # for the recipes
 GPUS=${GPUS:-$(at_scale "$(count_gpus 1)" 1 "$(at_most 2 "$(count_gpus "$cores")")")}
 JOBS=${JOBS:-$([ "$(count_gpus 0)" -gt 0 ] && echo 1 || echo "$cores")}
@@ -134,10 +135,11 @@ at_once() {
         set -m # a process group each, so that a signal reaches the command, too
         (
             trap : TERM # not before the command, which saves
+            trap 'code=$? && [ "$code" = 0 ] || say "$words: ended with exit code $code" 2>&3' EXIT
             export GPUS=1 OMP_NUM_THREADS=$((cores > jobs ? cores / jobs : 1))
             # shellcheck disable=SC2086  # words
             "$function" $words
-        ) >"${logs[-1]}" 2>&1 &
+        ) 3>&2 >"${logs[-1]}" 2>&1 &
         pids+=($!)
         set +m
     done
@@ -153,6 +155,7 @@ stop() { # CODE GROUP...
     local code=$1 group
     trap '' INT TERM HUP
     shift
+    say "stopping; the same command resumes"
     for group; do kill -TERM -- "-$group" 2>/dev/null || true; done
     wait
     exit "$code"

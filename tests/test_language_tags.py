@@ -277,3 +277,10 @@ def test_a_model_of_one_language_says_so():
     with pytest.raises(UsageError, match="no language tag >>deu<<") as problem:
         find_tag("deu", random_model().codec)
     assert "leave --to out" in problem.value.fix
+
+
+def test_the_readme_of_an_export_names_the_tags(model, tmp_path, aiayn):
+    line = ("export", model, "--to", "ctranslate2", "-o", tmp_path / "out", "--verify", 0)
+    assert aiayn(*line)[0] == 0
+    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "text = '>>deu<< ' + text  # the language to translate to: >>deu<< >>fra<<" in text

@@ -176,6 +176,7 @@ def test_a_step_that_fails_beside_others_stops_the_recipe(jobs: str, tmp_path: P
     ended = bash(tmp_path, script, JOBS=jobs)
     assert ended.returncode == 75
     assert "out of paper" in ended.stdout + ended.stderr and "went on" not in ended.stdout
+    assert ("b: ended with exit code 75" in ended.stderr) == (jobs == "3")
     # What was begun beside it is finished.
     assert (tmp_path / "work/mine/c").exists() == (jobs == "3")
 

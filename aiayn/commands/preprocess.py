@@ -90,7 +90,8 @@ class PreprocessOptions(Settings):
     """Put both sides in lower case."""
     case_markup: Annotated[bool, _text("--case-markup")]
     """Give words in capitals the pieces of their ordinary spelling and a mark, so that shouted
-    text is understood; a model learns it with `train batch.noise=0.1`."""
+    text is understood; a model learns it with `train batch.noise=0.05`. Not for lower case or
+    whole words."""
     tag: Annotated[str, _text(metavar="'>>deu<<'", show_default=False)]
     """The language to translate to: stands before each source line, as one piece of the
     vocabulary, for a model that translates into several (`generate --to deu`). Where each pair
@@ -333,7 +334,8 @@ def _load_codec(folder: Path, settings: Settings) -> "Codec":
         chosen = replace(settings.codec_settings(), subword=vocabulary.kind)
         if chosen.case_markup and not vocabulary.knows(MARK):
             raise UsageError(
-                f"{folder} has no piece {MARK} for --case-markup", fix="leave one of them out"
+                f"{folder} has no piece {MARK} for --case-markup",
+                fix="leave --case-markup out, or leave --vocab-from out and learn a vocabulary",
             )
         return Codec(vocabulary, vocabulary, chosen)
     if (folder / VOCABULARY_FOLDER).is_dir():

@@ -214,7 +214,7 @@ def _readme(file: ModelFile, *, int8: bool) -> str:
         to_tokens = "source.process_line(text).split()"
         to_text = "' '.join(tokens).replace('@@ ', '')"
     return readme(
-        codec.settings,
+        codec,
         toolkit="CTranslate2",
         form="8-bit integers" if int8 else "float32",
         packages=["ctranslate2", package],

@@ -211,7 +211,7 @@ import` reads this folder."""
 
 def _readme(file: ModelFile) -> str:
     return readme(
-        file.codec.settings,
+        file.codec,
         toolkit="transformers",
         form="a MarianMTModel",
         packages=["torch", "transformers", "sentencepiece"],

@@ -222,7 +222,7 @@ line: `marian-decoder -c decoder.yml < text`. `aiayn import` reads this folder."
 def _readme(file: ModelFile) -> str:
     type_ = names.type_for(file.config.model)
     return readme(
-        file.codec.settings,
+        file.codec,
         toolkit="Marian",
         form=f"a {type_}",
         packages=["pymarian"],

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from aiayn import __version__
 from aiayn.data.case_markup import MARK
-from aiayn.data.settings import CodecSettings
+from aiayn.data.codec import Codec
 
 README = """\
 # A translation model for {toolkit}
@@ -24,7 +24,7 @@ same number is not the same penalty. {notes}
 
 
 def readme(
-    settings: CodecSettings,
+    codec: Codec,
     *,
     toolkit: str,
     form: str,
@@ -39,6 +39,7 @@ def readme(
     `imports`, `load` and `translate` are its lines, of which the last replace the variable
     `text` by its translation.
     """
+    settings = codec.settings
     before, after = ["text = 'one sentence'"], ["print(text)"]
     if settings.pretokenize != "none":
         hyphens = ", aggressive_dash_splits=True" if settings.pretokenize == "moses-a" else ""
@@ -59,6 +60,10 @@ def readme(
         before.append(f"text = ' '.join({marked} for w in text.split(' '))")
         restored = f"w[:-1].upper() if w.endswith('{MARK}') else w"
         after.insert(0, f"text = ' '.join({restored} for w in text.split(' '))")
+    if tags := codec.source.tags():
+        before.append(
+            f"text = '{tags[0]} ' + text  # the language to translate to: {' '.join(tags)}"
+        )
     code = [*imports, "", *load, "", *before, *translate, *after]
     return README.format(
         toolkit=toolkit,
