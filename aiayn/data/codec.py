@@ -109,15 +109,20 @@ class Codec:
     @cached_property
     def fingerprint(self) -> str:
         """Sha256 over the settings and the vocabularies: equal when text gives equal ids."""
-        settings = asdict(self.settings)
+        settings = self._settings()
         if settings["escapes"]:
             del settings["escapes"]  # the first version did not know it
-        if not settings["case_markup"]:
-            del settings["case_markup"]  # nor this
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for content in self._files().values():
             digest.update(hashlib.sha256(content).digest())
         return digest.hexdigest()
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings by name; case_markup only where it is on: older ones lack it."""
+        found = asdict(self.settings)
+        if not found["case_markup"]:
+            del found["case_markup"]
+        return found
 
     def _files(self) -> dict[str, bytes]:
         """Return the SentencePiece models or BPE codes, and the tables where there are some."""
@@ -136,7 +141,7 @@ class Codec:
         """Return everything as a flat dictionary of plain values, for a model file."""
         # A model file calls a SentencePiece model `source`, and its table `source.table`.
         models = {name.removesuffix(".model"): x for name, x in self._files().items()}
-        return {**asdict(self.settings), **models}
+        return {**self._settings(), **models}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Codec":
@@ -154,7 +159,7 @@ class Codec:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._files().items():
             write_bytes(folder / name, content)
-        write_json(folder / SETTINGS_FILE, asdict(self.settings))
+        write_json(folder / SETTINGS_FILE, self._settings())
 
     @classmethod
     def load(cls, folder: Path) -> "Codec":
