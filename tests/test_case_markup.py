@@ -92,6 +92,14 @@ def test_a_long_line_in_capitals_is_cut_where_sentences_end(codec):
     assert all(codec.decode_target(ids).endswith("GI.") for ids in segments)
 
 
+def test_a_forced_prefix_keeps_its_case(codec):
+    ids = codec.target.encode_batch([f"ba{MARK} de{MARK} gi{MARK}"])[0]
+    end = len(codec.target.encode_batch(["ba"])[0]) - 1
+    assert codec.decode_target(ids) == "BA DE GI"
+    assert codec.decode_target(ids, forced=end) == "ba DE GI"
+    assert codec.decode_target(ids, forced=end + 1) == "BA DE GI"
+
+
 def test_words_of_alignments_are_as_in_the_text(codec):
     translator = Translator([], codec, BeamSearch(), 50)
     ids = codec.encode_source("BA de GI")

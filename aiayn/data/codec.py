@@ -14,7 +14,7 @@ from typing import Any
 
 from aiayn.data.atomic import write_bytes, write_json
 from aiayn.data.bpe_codes import CodesVocabulary
-from aiayn.data.case_markup import CaseMarkup, restore_capitals
+from aiayn.data.case_markup import MARK, CaseMarkup, restore_capitals
 from aiayn.data.plain_values import from_dict
 from aiayn.data.settings import TAG, CodecSettings, Subword
 from aiayn.data.shards import REPAIR
@@ -86,8 +86,18 @@ class Codec:
             prepared = list(map(self.target_markup.mark, prepared))
         return self.target.encode_batch(prepared)
 
-    def decode_target(self, ids: Iterable[int]) -> str:
-        """Return plain text for target ids; padding and EOS are left out."""
+    def decode_target(self, ids: Iterable[int], *, forced: int = 0) -> str:
+        """Return plain text for target ids; padding and EOS are left out.
+
+        Forced tokens at the begin keep their case: a mark right after them is left out.
+        """
+        ids = list(ids)
+        if (
+            self.target_markup
+            and forced
+            and self.target.pieces(ids[forced : forced + 1]) == [MARK]
+        ):
+            del ids[forced]
         return self.restore_target(self.target.decode(ids))
 
     def restore_target(self, text: str) -> str:

@@ -163,7 +163,7 @@ class Translator:
     ) -> list[Translation]:
         """Return the translations of lines from what their segments gave."""
         joined = [
-            self._join(line.text.strip(), [each.source for each in segments], of_line)
+            self._join(line.text.strip(), segments, of_line)
             for line, segments, of_line in zip(lines, cut, found, strict=True)
         ]
         if self.utility:
@@ -209,7 +209,7 @@ class Translator:
         return TreeSymbols.of(self.codec.target, frozenset(settings.tags.split()))
 
     def _join(
-        self, line: str, sources: list[list[int]], found: list[list[Hypothesis]]
+        self, line: str, segments: list[Segment], found: list[list[Hypothesis]]
     ) -> Translation:
         """Join the segments of a line, the best with the best and so on."""
         if not all(found):
@@ -221,15 +221,21 @@ class Translator:
         chosen = [[each[min(rank, len(each) - 1)] for each in found] for rank in ranks]
         outputs = [
             Output(
-                text=" ".join(self.codec.decode_target(part.ids) for part in parts),
+                text=" ".join(
+                    self.codec.decode_target(part.ids, forced=len(segment.task.prefix))
+                    for segment, part in zip(segments, parts, strict=True)
+                ),
                 score=sum((part.score for part in parts), start=0.0),
                 finished=all(part.finished for part in parts),
-                pairs=[(ids, [*p.ids, EOS]) for ids, p in zip(sources, parts, strict=True)],
+                pairs=[
+                    (segment.source, [*part.ids, EOS])
+                    for segment, part in zip(segments, parts, strict=True)
+                ],
             )
             for parts in chosen
         ]
-        if not sources or self.codec.settings.task != "parsing":
-            return Translation(outputs, len(sources), {})
+        if not segments or self.codec.settings.task != "parsing":
+            return Translation(outputs, len(segments), {})
         # Symbols that are not a tree over the words of the line are repaired.
         tags = set(self.codec.settings.tags.split())
         trees = [delinearize(line.split(), output.text.split(), tags) for output in outputs]
@@ -237,7 +243,7 @@ class Translator:
             output._replace(text=write(tree))
             for output, (tree, _) in zip(outputs, trees, strict=True)
         ]
-        return Translation(written, len(sources), dict(trees[0][1]))
+        return Translation(written, len(segments), dict(trees[0][1]))
 
     def _align(self, translations: list[Translation]) -> list[Translation]:
         """Add the alignments of all outputs."""
